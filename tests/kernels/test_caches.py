@@ -10,7 +10,7 @@ from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.matmul import product_tuned
 from trainkit.kernels.reductions import reductions_tuned
 
-_PLANS = conv_layout.forward, conv_layout.backward, conv_layout.weights, product_tuned._blocks
+_PLANS = conv_layout.forward, conv_layout.backward, conv_layout.weights, product_tuned.block_sizes
 _WHERE = {"strides": (1, 1), "padding": "same", "dilation_rate": (1, 1)}
 
 

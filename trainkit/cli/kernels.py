@@ -125,7 +125,14 @@ def _depthwise(back: bool) -> Iterator[tuple[int, ...]]:
                     yield pixels * stride if pixels == 7 else 8, window, stride, 1, 1, each
 
 
+def _pairs() -> tuple[tuple[()], ...]:
+    """The key, and none where the level's vectors are too short for pairs of bfloat16."""
+    return ((),) if target.vector_lanes() == 16 else ()
+
+
 _KEYS: dict[str, Any] = {
+    "bfloat16_pair_product": _pairs,
+    "stacked_bfloat16_pair_product": _pairs,
     "conv_pixels": _by_channels,
     "conv_weights": _by_channels,
     "winograd_results": lambda: ((2,), (4,)),

@@ -79,7 +79,7 @@ def test_the_bits_do_not_depend_on_the_blocks(eager, rng, monkeypatch, layout):
         height, width = (300, 250) if down == 1 else (down, beside)
         blocks = -(-300 // height) * -(-250 // width)
         cut = height, width, blocks
-        monkeypatch.setattr(product_tuned, "_blocks", lambda *_, cut=cut: cut)
+        monkeypatch.setattr(product_tuned, "block_sizes", lambda *_, cut=cut: cut)
         np.testing.assert_array_equal(product_tuned.product(x, w), whole)
 
 
@@ -88,7 +88,7 @@ def test_the_bits_do_not_depend_on_who_helps(eager, rng, monkeypatch):
     together = product_tuned.product(x, w)
     monkeypatch.setattr(product_tuned, "thread_pool", lambda: None)
     np.testing.assert_array_equal(product_tuned.product(x, w), together)
-    assert thread_pool.thread_pool() is None or product_tuned._blocks(400, 300, 256, 2)[2] > 1
+    assert thread_pool.thread_pool() is None or product_tuned.block_sizes(400, 300, 256, 2)[2] > 1
 
 
 @pytest.mark.parametrize("threads", [1, 3, 64])
@@ -103,12 +103,12 @@ def test_nor_on_how_many_there_are(eager, rng, monkeypatch, threads):
 
 
 def test_a_large_product_has_blocks_for_all_threads():
-    blocks = [product_tuned._blocks(2000, 2000, 2000, n)[2] for n in (1, 4, 16, 64)]
+    blocks = [product_tuned.block_sizes(2000, 2000, 2000, n)[2] for n in (1, 4, 16, 64)]
     assert blocks == sorted(blocks)
     assert blocks[0] <= 16 <= blocks[1] <= 32  # of one thread: what its second cache asks for
     assert blocks[2] >= 32
     assert blocks[3] >= 128
-    assert product_tuned._blocks(100, 100, 100, 64)[2] == 1  # too little to be shared
+    assert product_tuned.block_sizes(100, 100, 100, 64)[2] == 1  # too little to be shared
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(eager, rng):
@@ -220,7 +220,9 @@ def test_many_sizes(eager, rng):
         found = product_tuned.product(x, w)
         if found is not None:
             assert_is_product(found, x, w)
-        height, width, blocks = product_tuned._blocks(rows, depth, columns, second != "columns", 2)
+        height, width, blocks = product_tuned.block_sizes(
+            rows, depth, columns, second != "columns", 2
+        )
         assert blocks <= 32
         assert not blocks or -(-rows // height) * -(-columns // width) == blocks
 

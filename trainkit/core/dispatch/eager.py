@@ -351,11 +351,27 @@ def _ask_first(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any])
     return kernel
 
 
+def _ask_on_bfloat16(run: Callable[..., Any], index: int, body: Callable[..., Any]) -> Any:
+    """`body`, behind what is asked for NumPy arrays of bfloat16."""
+    bfloat16 = dtypes.bfloat16.dtype
+
+    def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
+        if xp is np and arrays[index].dtype is bfloat16:
+            result = run(*arrays, **settings)
+            if result is not None:
+                return result
+        return body(xp, *arrays, **settings)
+
+    return kernel
+
+
 def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     """The kernel of an operation: `body`, or what is tuned for large NumPy arrays, or for a GPU."""
     run, fewest, index = tuned.run, tuned.fewest, tuned.of
     if tuned.on_gpu:
         body = _ask_first(tuned.on_gpu, body)
+    if tuned.on_bfloat16:
+        body = _ask_on_bfloat16(tuned.on_bfloat16, index, body)
     if run is None:
         return body
 

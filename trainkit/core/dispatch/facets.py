@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from trainkit.core.dtypes import bfloat16
+
 Value = TypeVar("Value")
 Rule = Callable[..., Any]
 
@@ -131,9 +133,11 @@ class Tuned:
         of: the place of that input.
         unless: function of arrays and settings: calls that it surely leaves to the body, though
             they are large enough.
+        on_bfloat16: the same as `run` for NumPy arrays of bfloat16, asked for those of any size:
+            a body has to make them float32 first.
     """
 
-    __slots__ = ("exact", "fewest", "of", "on_gpu", "run", "unless")
+    __slots__ = ("exact", "fewest", "of", "on_bfloat16", "on_gpu", "run", "unless")
 
     def __init__(
         self,
@@ -144,6 +148,7 @@ class Tuned:
         fewest: int = 0,
         of: int = 0,
         unless: Rule | None = None,
+        on_bfloat16: Rule | None = None,
     ) -> None:
         self.run = run
         self.on_gpu = tuple(on_gpu)
@@ -151,9 +156,12 @@ class Tuned:
         self.fewest = fewest
         self.of = of
         self.unless = unless
+        self.on_bfloat16 = on_bfloat16
 
     def may_round_otherwise(self, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
         """Whether the bits of such a call may be others than those of the body."""
+        if self.on_bfloat16 is not None and _is_bfloat16(arrays[self.of]):
+            return True
         if self.run is None or self.exact:
             return False
         if getattr(arrays[self.of], "size", 0) < self.fewest:
@@ -163,6 +171,10 @@ class Tuned:
     def __repr__(self) -> str:
         texts = [] if self.run is None else ["same bits" if self.exact else "other roundings"]
         return ", ".join(["tuned", *texts, *["also on a GPU"] * bool(self.on_gpu)])
+
+
+def _is_bfloat16(x: Any) -> bool:
+    return bool(getattr(x, "dtype", None) == bfloat16.dtype)
 
 
 class Direct(NamedTuple):

@@ -38,9 +38,9 @@ _LEAST_WORK = 1 << 18
 """Multiplications up to which OpenBLAS uses one thread, and is left alone."""
 _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
-_BLOCK = 1_500_000
+BLOCK_WORK = 1_500_000
 """Multiplications that are worth a thread's while: some 20 microseconds."""
-_BLOCKS_EACH, _LEAST_PARTS = 4, 16
+BLOCKS_EACH, LEAST_PARTS = 4, 16
 """Blocks of a product for each thread; and parts of a stack, so many at least.
 
 With more blocks numbers are laid side by side more often.
@@ -91,9 +91,9 @@ def product(
     run = (FINISHED if finished else family).find((), _SECONDS * work)
     if run is None:
         return None
-    helpers = thread_pool() if work >= 2 * _BLOCK else None
+    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    height, width, blocks = _blocks(rows, depth, columns, threads, size)
+    height, width, blocks = block_sizes(rows, depth, columns, threads, size)
     pool = helpers.run_address if helpers and blocks > 1 else 0
     result = np.empty((rows, columns), dtype)
     if finished:
@@ -172,21 +172,21 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     run = (STACK if size == 4 else STACK_DOUBLE).find((), _SECONDS * work)
     if run is None:
         return None
-    one, two = _by_four(x, outside), _by_four(w, outside)
+    one, two = as_four_axes(x, outside), as_four_axes(w, outside)
     if one is None or two is None:
         return None
-    helpers = thread_pool() if work >= 2 * _BLOCK else None
+    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    most = max(_LEAST_PARTS, _BLOCKS_EACH * threads)
-    height, width, blocks = _blocks(rows, depth, columns, 1 if count >= most else threads, size)
-    parts = min(count * blocks, max(1, min(most, work // _BLOCK)))
+    most = max(LEAST_PARTS, BLOCKS_EACH * threads)
+    height, width, blocks = block_sizes(rows, depth, columns, 1 if count >= most else threads, size)
+    parts = min(count * blocks, max(1, min(most, work // BLOCK_WORK)))
     pool = helpers.run_address if helpers and parts > 1 else 0
     result = np.empty((*one.shape[:2], rows, columns), dtype)
     run(pool, parts, one, two, result, height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
 
 
-def _by_four(x: Array, outside: tuple[int, ...]) -> Array | None:
+def as_four_axes(x: Array, outside: tuple[int, ...]) -> Array | None:
     """A view of four axes of a stack that is broadcast to the axes `outside`, if there is one."""
     if x.shape[:-2] != outside:
         x = np.broadcast_to(x, (*outside, *x.shape[-2:]))
@@ -202,7 +202,7 @@ def _by_four(x: Array, outside: tuple[int, ...]) -> Array | None:
 
 
 @lru_cache(maxsize=4096)
-def _blocks(
+def block_sizes(
     rows: int, depth: int, columns: int, threads: int, size: int = 4
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
@@ -221,7 +221,7 @@ def _blocks(
     near = max(1, with_results, min(near // deep, -(-_LEAST_HEIGHT // tall)))
     down, across = -(-tiles_down // near), 1
     work = rows * depth * columns
-    shared = min(_BLOCKS_EACH * threads, work // _BLOCK) if threads > 1 else 1
+    shared = min(BLOCKS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
     while down * across < shared and (down < tiles_down or across < tiles_across):
         is_taller = rows * across >= columns * down
         if (is_taller and down < tiles_down) or across == tiles_across:

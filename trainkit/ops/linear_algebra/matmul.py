@@ -1,7 +1,8 @@
 """The product of matrices.
 
-float16 and bfloat16 are multiplied in float32 on the CPU, whose BLAS has no shorter type, and
-rounded once at the end. Integers wrap around as their type does; int8 times int8 gives int32.
+float16 and bfloat16 are summed in float32 on the CPU, and rounded once at the end: bfloat16 by a
+kernel that reads its pairs, float16 by BLAS, which has no shorter type. Integers wrap around as
+their type does; int8 times int8 gives int32.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.matmul import matmul_gpu, product_tuned
+from trainkit.kernels.matmul import bfloat16_tuned, matmul_gpu, product_tuned
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import (
@@ -60,7 +61,11 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
     promotion=COMMON,
     semantics=PRODUCT,
     graph_name="MatMul",
-    tuned=Tuned(product_tuned.product_of, fewest=product_tuned.FEWEST),
+    tuned=Tuned(
+        product_tuned.product_of,
+        fewest=product_tuned.FEWEST,
+        on_bfloat16=bfloat16_tuned.product_of,
+    ),
 )
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Matrix product of the last two axes; the leading axes broadcast.

@@ -22,7 +22,12 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.matmul import matmul_gpu, product_tuned
+from trainkit.kernels.matmul import (
+    bfloat16_columns_tuned,
+    bfloat16_tuned,
+    matmul_gpu,
+    product_tuned,
+)
 from trainkit.kernels.pooling import pool_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, leading_sum
 from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
 
 
-_F32 = np.dtype(np.float32)
+_F32, _BF16 = np.dtype(np.float32), dtypes.bfloat16.dtype
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 _LARGE = 1 << 14
 """So many elements are rectified in two fast passes, and their gradients by the kernel."""
@@ -134,6 +139,11 @@ def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | N
     return None if y is None else y.reshape(*x.shape[:-1], kernel.shape[1])
 
 
+def _on_bfloat16(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
+    y = bfloat16_tuned.product(_rows(x), kernel, bias, activation == "relu")
+    return None if y is None else y.reshape(*x.shape[:-1], kernel.shape[1])
+
+
 def multiply_and_finish(
     rows: Array, kernel: Array, bias: Array | None, activation: str | None, weights: Any = None
 ) -> Array | None:
@@ -166,7 +176,7 @@ def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | No
     name="dense",
     promotion=COMMON,
     semantics=CONTRACTION,
-    tuned=Tuned(_on_pool, fewest=product_tuned.FEWEST),
+    tuned=Tuned(_on_pool, fewest=product_tuned.FEWEST, on_bfloat16=_on_bfloat16),
 )
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
@@ -230,6 +240,28 @@ def _sent_back(
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
 
 
+def _gradient_on_bfloat16(
+    g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
+) -> Any:
+    """The gradients by the kernels of bfloat16, `None` where one of them is not at hand."""
+    by_bias = None
+    if activation == "relu":
+        pair = bfloat16_columns_tuned.rectified_gradient(g, y)
+        if pair is None:
+            return None
+        g, by_bias = pair
+    flat = _rows(g)
+    result = []
+    if wanted[0]:
+        by_x = bfloat16_tuned.product(flat, kernel.T)
+        result.append(by_x if by_x is None else by_x.reshape(x.shape))
+    if wanted[1]:
+        result.append(bfloat16_tuned.product(_rows(x).T, flat))
+    if wanted[2]:
+        result.append(bfloat16_columns_tuned.column_sums(flat) if by_bias is None else by_bias)
+    return None if any(part is None for part in result) else tuple(result)
+
+
 def _by_blas(flat: Array) -> Array:
     return leading_sum(flat, 1) if flat.size >= FEWEST else _sum(flat)
 
@@ -237,6 +269,8 @@ def _by_blas(flat: Array) -> Array:
 def _gradient_on_pool(
     g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
 ) -> Any:
+    if g.dtype is _BF16:  # has kernels of its own
+        return None
     by_bias = None
     if activation == "relu":
         g, by_bias = _rectify(g, y)
@@ -253,7 +287,7 @@ def _rectify(g: Array, y: Array) -> tuple[Array, Array | None]:
     _gradient_rule,
     name="dense_gradient",
     semantics=CONTRACTION,
-    tuned=Tuned(_gradient_on_pool, fewest=product_tuned.FEWEST),
+    tuned=Tuned(_gradient_on_pool, fewest=product_tuned.FEWEST, on_bfloat16=_gradient_on_bfloat16),
 )
 def dense_gradient(
     xp: ArrayModule,
@@ -284,9 +318,9 @@ def _joint(
     return spread(gradients, needed)
 
 
-def spread(found: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:
-    """`found`, one for each that is wanted, with `None` for those that are not."""
-    remaining = iter(found)
+def spread(gradients: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:
+    """`gradients`, one for each that is wanted, with `None` for those that are not."""
+    remaining = iter(gradients)
     return tuple(next(remaining) if use else None for use in wanted)
 
 

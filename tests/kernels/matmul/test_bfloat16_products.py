@@ -1,0 +1,282 @@
+"""Products of bfloat16, against sums of float64 of the same numbers."""
+
+import math
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit.cli import kernels as kernels_command
+from trainkit.core.errors import ShapeError
+from trainkit.kernels.jit import bfloat16_pairs, target
+from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
+from trainkit.ops.neural.dense import dense, dense_gradient
+
+pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+SIZES = [
+    (1, 1, 1),
+    (3, 5, 7),
+    (13, 33, 31),
+    (14, 32, 32),
+    (128, 64, 48),
+    (33, 600, 130),
+    (5, 2000, 64),
+    (257, 1031, 200),
+    (27, 2051, 333),  # more than a block along the sum, and one number that is left
+]
+PAIRS = [
+    pytest.param(
+        True,
+        marks=pytest.mark.skipif(
+            not bfloat16_pairs.has_bfloat16_pairs(), reason="this processor has no AVX512-BF16"
+        ),
+        id="pairs",
+    ),
+    pytest.param(False, id="float32"),
+]
+
+
+@pytest.fixture(params=PAIRS)
+def pairs(request, monkeypatch):
+    """Products as processors with AVX512-BF16 and those without it make them."""
+    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_pairs", lambda: request.param)
+    return request.param
+
+
+def of_layout(rng, rows, columns, layout):
+    """A matrix that lies by rows, by columns, or is a part of another."""
+    if layout == "part":
+        return rng.normal(size=(rows + 3, columns + 5)).astype(BF16)[2:-1, 4:-1]
+    numbers = rng.normal(size=(rows, columns) if layout == "rows" else (columns, rows))
+    return numbers.astype(BF16) if layout == "rows" else numbers.astype(BF16).T
+
+
+def assert_is_product(y, x, w, shift=0.0):
+    """Within what roundings of sums of float32 and one to bfloat16 may change."""
+    exact = np.matmul(x.astype("float64"), w.astype("float64")) + shift
+    sizes = np.matmul(np.abs(x).astype("float64"), np.abs(w).astype("float64")) + np.abs(shift)
+    of_sums = sizes * x.shape[-1] * 2.0**-23
+    assert (y.dtype, y.shape) == (BF16, exact.shape)
+    assert (
+        np.abs(y.astype("float64") - exact) <= of_sums + (np.abs(exact) + of_sums) * 2.0**-8
+    ).all()
+
+
+@pytest.mark.parametrize("second", ["rows", "columns", "part"])
+@pytest.mark.parametrize("first", ["rows", "columns", "part"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_products_of_all_layouts(pairs, rng, size, first, second):
+    rows, depth, columns = size
+    x, w = of_layout(rng, rows, depth, first), of_layout(rng, depth, columns, second)
+    y = bfloat16_tuned.product(x, w)
+    assert_is_product(y, x, w)
+    np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)
+    wide = bfloat16_tuned.product(x, w, dtype=np.dtype(np.float32))
+    np.testing.assert_array_equal(wide.astype(BF16), y)  # each sum is rounded once
+
+
+def test_rows_that_are_turned_round_repeated_or_read_only(pairs, rng):
+    x, w = of_layout(rng, 70, 64, "rows"), of_layout(rng, 64, 40, "rows")
+    w.flags.writeable = False
+    for view in (x[::-1], x[:, ::-1], x[::2, ::2].repeat(2, 1), np.broadcast_to(x[:1], x.shape)):
+        assert_is_product(bfloat16_tuned.product(view, w), view, w)
+    column = np.broadcast_to(w[:, :1], w.shape)
+    assert_is_product(bfloat16_tuned.product(x, column), x, column)
+
+
+def test_bias_and_rectifier_are_the_kernels(pairs, rng):
+    x, w = of_layout(rng, 70, 65, "rows"), of_layout(rng, 65, 40, "rows")
+    bias = rng.normal(size=80).astype(BF16)[::2]  # with gaps
+    y = bfloat16_tuned.product(x, w, bias)
+    assert_is_product(y, x, w, bias.astype("float64"))
+    rectified = bfloat16_tuned.product(x, w, bias, True)
+    np.testing.assert_array_equal(rectified, np.maximum(y, 0))
+    assert not np.signbit(rectified.astype("float32")).any()
+    np.testing.assert_array_equal(dense(x, w, bias, "relu").numpy(), rectified)
+
+
+def test_nan_and_inf_stay_in_their_rows_and_columns(pairs, rng):
+    x, w = of_layout(rng, 64, 201, "rows"), of_layout(rng, 201, 120, "columns")
+    x[7, 3], x[60, 200], w[50, 119] = np.nan, np.inf, -np.inf
+    y = bfloat16_tuned.product(x, w).astype("float32")
+    with np.errstate(invalid="ignore"):
+        expected = x.astype("float32") @ w.astype("float32")
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(y), np.isinf(expected))
+    rectified = bfloat16_tuned.product(x, w, None, True).astype("float32")
+    np.testing.assert_array_equal(np.isnan(rectified), np.isnan(expected))
+    assert np.nanmax(rectified) == np.inf
+    assert np.nanmin(rectified) == 0
+
+
+def test_rounding_is_to_the_nearest_and_of_two_to_the_even_one(pairs):
+    one = np.ones((1, 2), BF16)
+    cases = [(256, 1, 256), (258, 1, 260), (256, 1.5, 258), (-258, -1, -260), (3e38, 3e38, np.inf)]
+    w = np.array([[a for a, _, _ in cases], [b for _, b, _ in cases]]).astype(BF16)
+    y = bfloat16_tuned.product(one, w)
+    np.testing.assert_array_equal(y[0].astype("float64"), [r for _, _, r in cases])
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_the_bits_do_not_depend_on_the_blocks_or_on_threads(pairs, rng, monkeypatch, layout):
+    x, w = of_layout(rng, 300, 2100, layout), of_layout(rng, 2100, 250, layout)
+    whole = bfloat16_tuned.product(x, w)
+    for threads in (1, 3, 64):
+        pool = SimpleNamespace(most=threads, run_address=0)
+        monkeypatch.setattr(bfloat16_tuned, "thread_pool", lambda pool=pool: pool)
+        np.testing.assert_array_equal(bfloat16_tuned.product(x, w), whole)
+    for height, width in [(14, 32), (140, 64)]:
+        cut = height, width, -(-300 // height) * -(-250 // width)
+        monkeypatch.setattr(bfloat16_tuned, "block_sizes", lambda *_, cut=cut: cut)
+        np.testing.assert_array_equal(bfloat16_tuned.product(x, w), whole)
+
+
+STACKS = [
+    ((6, 96, 40), (6, 40, 64)),
+    ((3, 4, 70, 33), (3, 4, 33, 90)),
+    ((3, 1, 70, 33), (1, 4, 33, 90)),
+    ((70, 330), (4, 330, 90)),
+    ((2, 7, 30), (30, 5)),
+    ((2, 2, 2, 64, 64), (2, 2, 2, 64, 64)),
+    ((5, 1, 1), (5, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("first", "second"), STACKS, ids=str)
+def test_stacks_of_products(pairs, rng, first, second, turned):
+    x, w = (rng.normal(size=shape).astype(BF16) for shape in (first, second))
+    if turned:
+        x, w = (np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2) for a in (x, w))
+    y = bfloat16_tuned.product_of(x, w)
+    assert_is_product(y, x, w)
+    np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)
+
+
+def test_a_product_of_a_stack_has_the_bits_of_one_alone(pairs, rng):
+    x, w = rng.normal(size=(5, 200, 130)).astype(BF16), rng.normal(size=(5, 130, 96)).astype(BF16)
+    stack = bfloat16_tuned.stacked_product(x, w)
+    for one, a, b in zip(stack, x, w, strict=True):
+        np.testing.assert_array_equal(bfloat16_tuned.product(a, b), one)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((0, 5), (5, 3)), ((4, 0), (0, 3)), ((2, 0, 5), (2, 5, 3)), ((4,), (4, 3))],
+)
+def test_products_without_elements_and_of_vectors(pairs, first, second):
+    x, w = np.ones(first, BF16), np.ones(second, BF16)
+    expected = np.matmul(x.astype("float32"), w.astype("float32"))
+    y = tk.matmul(x, w)
+    assert (y.dtype.name, tuple(y.shape)) == ("bfloat16", expected.shape)
+    np.testing.assert_array_equal(y.numpy().astype("float32"), expected)
+
+
+def test_shapes_that_do_not_fit_are_named(pairs):
+    with pytest.raises(ShapeError, match="64"):
+        tk.matmul(np.ones((3, 64), BF16), np.ones((65, 3), BF16))
+    with pytest.raises(ShapeError, match="64"):
+        dense(np.ones((3, 64), BF16), np.ones((65, 3), BF16))
+    with pytest.raises(ShapeError, match="broadcast"):
+        tk.matmul(np.ones((2, 3, 4), BF16), np.ones((5, 4, 3), BF16))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint16"])
+def test_other_types_are_not_for_the_kernel(dtype):
+    x = np.ones((64, 64), dtype)
+    assert bfloat16_tuned.product(x, x) is None
+    assert bfloat16_tuned.product_of(x, x.astype(BF16)) is None
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("shape", [(1, 7), (37, 70), (3, 20, 70)])
+def test_gradients_of_a_dense_layer(pairs, rng, shape, activation):
+    w, bias = rng.normal(size=(shape[-1], 45)).astype(BF16), rng.normal(size=45).astype(BF16)
+    x, g = rng.normal(size=shape).astype(BF16), rng.normal(size=(*shape[:-1], 45)).astype(BF16)
+    variables = [tk.Variable(v) for v in (x, w, bias)]
+
+    def gradients(factors):
+        with tk.GradientTape() as tape:
+            y = dense(*variables, activation)
+            loss = tk.reduce_sum(tk.cast(y * factors, "float32"))
+        return y, *tape.gradient(loss, variables)
+
+    y, by_x, by_w, by_bias = (v.numpy() for v in gradients(tk.constant(g)))
+    for eager, traced in zip((y, by_x, by_w, by_bias), tk.function(gradients)(g), strict=True):
+        np.testing.assert_array_equal(traced.numpy(), eager)
+    g = np.where(y > 0, g, 0).astype(BF16) if activation else g
+    flat = g.reshape(-1, 45)
+    assert_is_product(by_x, g, w.T)
+    assert_is_product(by_w, x.reshape(-1, shape[-1]).T, flat)
+    assert_is_product(by_bias[None], np.ones((1, len(flat)), BF16), flat)
+
+
+def test_gradients_that_nobody_asks_for_are_not_made(pairs, rng):
+    x, w, g = (rng.normal(size=s).astype(BF16) for s in ((20, 30), (30, 40), (20, 40)))
+    for use in [(True, False, False), (False, True, True), (False, False, True)]:
+        parts = dense_gradient(g, g, x, w, activation=None, wanted=use)
+        assert [tuple(part.shape) for part in parts] == [
+            shape
+            for shape, is_used in zip(((20, 30), (30, 40), (40,)), use, strict=True)
+            if is_used
+        ]
+
+
+def test_sums_of_columns_are_divided_for_no_threads(rng, monkeypatch):
+    g, y = (rng.normal(size=(501, 37)).astype(BF16) for _ in range(2))
+    usual = bfloat16_columns_tuned.rectified_gradient(g, y)
+    monkeypatch.setattr(bfloat16_columns_tuned, "shared", lambda _: (0, 5))
+    for a, b in zip(bfloat16_columns_tuned.rectified_gradient(g, y), usual, strict=True):
+        np.testing.assert_array_equal(a, b)
+    y[3], y[4], g[5] = np.nan, -0.0, np.nan
+    result, sums = bfloat16_columns_tuned.rectified_gradient(g, y)
+    is_positive = y.astype("float32") > 0
+    np.testing.assert_array_equal(
+        result.astype("float32"), np.where(is_positive, g, 0).astype("float32")
+    )
+    assert np.isnan(sums.astype("float32")).sum() == is_positive[5].sum()
+
+
+def test_without_kernels_products_are_those_of_float32(kernels, rng):
+    x, w = of_layout(rng, 64, 128, "rows"), of_layout(rng, 128, 40, "rows")
+    kernels("off")
+    assert bfloat16_tuned.product(x, w) is None
+    expected = (x.astype("float32") @ w.astype("float32")).astype(BF16)
+    np.testing.assert_array_equal(tk.matmul(x, w).numpy(), expected)
+
+
+CHOICES = {
+    "variable": ({"TRAINKIT_BFLOAT16": "0"}, "False"),
+    "features": ({"NUMBA_CPU_FEATURES": "+avx512f,+avx512bf16"}, "True"),
+    "no features": ({"NUMBA_CPU_FEATURES": "+avx512f"}, "False"),
+    "shorter vectors": ({"NUMBA_CPU_FEATURES": "+avx,+avx512bf16"}, "False"),
+}
+
+
+@pytest.mark.parametrize(("variables", "expected"), CHOICES.values(), ids=CHOICES)
+def test_what_decides_whether_there_are_pairs(variables, expected):
+    text = "from trainkit.kernels.jit.bfloat16_pairs import has_bfloat16_pairs as f; print(f())"
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == expected, done.stderr
+
+
+@pytest.mark.parametrize(("lanes", "count"), [(16, 4), (8, 2), (4, 2)])
+def test_a_library_has_code_for_pairs_where_vectors_can_have_them(monkeypatch, lanes, count):
+    monkeypatch.setattr(target, "vector_lanes", lambda: lanes)
+    kernels = [
+        kernel for kernel in kernels_command.usual_kernels() if "bfloat16_compiled" in kernel[0]
+    ]
+    assert len(kernels) == count
+    assert math.prod("pair" not in kernel[1] for kernel in kernels) == (lanes < 16)

@@ -1,0 +1,80 @@
+"""Vectors of bfloat16, which are read and written as bits and computed with as float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from trainkit.kernels.jit.simd import I32, Tile
+
+I16 = ir.IntType(16)
+HALF = 2  # bytes of a bfloat16
+_EVEN, _QUIET = 0x7FFF, 0x7FC0
+_NAN_BITS, _SIGN = 0x7F800000, 0x7FFFFFFF
+
+
+class HalfTile(Tile):
+    """A tile of float32 sums that reads and writes bfloat16."""
+
+    def splat(self, value: int) -> Any:
+        """A vector of int32."""
+        return ir.Constant(self.words, [value] * self.lanes)
+
+    @property
+    def words(self) -> Any:
+        """The type of a vector of int32."""
+        return ir.VectorType(I32, self.lanes)
+
+    def read_halves(self, at: Any, mask: Any = None, count: int = 0) -> Any:
+        """`count` numbers of 16 bits, or as many as lanes; 0 where they are masked out."""
+        kind = ir.VectorType(I16, count or self.lanes)
+        pointer = self.builder.inttoptr(at, kind.as_pointer())
+        if mask is None:
+            halves = self.builder.load(pointer)
+            halves.align = HALF
+            return halves
+        operands = [pointer, ir.Constant(I32, HALF), mask, ir.Constant(kind, None)]
+        return self._on_halves("llvm.masked.load", kind, kind, operands)
+
+    def write_halves(self, words: Any, at: Any, mask: Any = None) -> None:
+        """The lower 16 bits of each lane."""
+        kind = ir.VectorType(I16, self.lanes)
+        halves, pointer = (
+            self.builder.trunc(words, kind),
+            self.builder.inttoptr(at, kind.as_pointer()),
+        )
+        if mask is None:
+            self.builder.store(halves, pointer).align = HALF
+            return
+        operands = [halves, pointer, ir.Constant(I32, HALF), mask]
+        self._on_halves("llvm.masked.store", ir.VoidType(), kind, operands)
+
+    def _on_halves(self, name: str, result: Any, kind: Any, operands: list[Any]) -> Any:
+        full = f"{name}.v{kind.count}i16.p0"
+        module = self.builder.module
+        function = ir.FunctionType(result, [value.type for value in operands])
+        declared = module.globals.get(full) or ir.Function(module, function, full)
+        return self.builder.call(declared, operands)
+
+    def round_to_halves(self, value: Any) -> Any:
+        """float32 as the bits of the nearest bfloat16, of two equally near ones the even one.
+
+        By integers: the processor's own conversion takes subnormal numbers for 0.
+        """
+        builder = self.builder
+        bits = builder.bitcast(value, self.words)
+        upper = builder.lshr(bits, self.splat(16))
+        last_bit = builder.and_(upper, self.splat(1))
+        nearest = builder.add(bits, builder.add(last_bit, self.splat(_EVEN)))
+        nearest = builder.lshr(nearest, self.splat(16))
+        # a NaN might become inf by the addition, or lose all bits that make it one
+        sign = builder.and_(upper, self.splat(0x8000))
+        nan = builder.or_(sign, self.splat(_QUIET))
+        magnitude = builder.and_(bits, self.splat(_SIGN))
+        is_nan = builder.icmp_unsigned(">", magnitude, self.splat(_NAN_BITS))
+        return builder.select(is_nan, nan, nearest)
+
+    def widen(self, halves: Any) -> Any:
+        """int32 that hold the bits of bfloat16 as float32."""
+        return self.builder.bitcast(self.builder.shl(halves, self.splat(16)), self.vector)

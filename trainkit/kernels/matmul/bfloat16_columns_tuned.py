@@ -1,0 +1,65 @@
+"""Sums of the columns of bfloat16, and gradients of a rectifier with theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+
+_FILE = "matmul.bfloat16_columns_compiled"
+_SUMS = Family("bfloat16_column_sums", _FILE, "column_sums", alone=True)
+_RECTIFIED = Family("bfloat16_rectified_gradient", _FILE, "rectified_gradient", alone=True)
+_BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
+_PLAIN, _NANOSECONDS = 2e-9, 0.15
+"""Seconds that NumPy takes for an element, and nanoseconds that the kernels do."""
+_SHARES = 8
+"""Parts that rows are summed in, so many on every machine."""
+_FEWEST_ROWS = 16
+"""With fewer the rows are one share."""
+
+
+def column_sums(rows: Array) -> Array | None:
+    """The sums of the columns of a matrix, float32 that is rounded once; or `None`."""
+    run = _kernel(_SUMS, rows)
+    if run is None:
+        return None
+    bits = np.ascontiguousarray(rows).view(_BITS)
+    sums = _sums_of(rows)
+    run(*shared(_NANOSECONDS * rows.size), bits, bits, np.empty((0, 0), _BITS), sums)
+    return _total(sums)
+
+
+def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
+    """`g` where the output `y` of a rectifier is above 0, and its sum for each feature; or `None`.
+
+    Both are of any number of axes, the last of which is that of features.
+    """
+    run = _kernel(_RECTIFIED, g)
+    if run is None or y.dtype is not _BF16 or y.shape != g.shape:
+        return None
+    result = np.empty(g.shape, _BF16)
+    g, y, rows = (np.ascontiguousarray(a).reshape(-1, a.shape[-1]) for a in (g, y, result))
+    sums = _sums_of(g)
+    run(*shared(_NANOSECONDS * g.size), g.view(_BITS), y.view(_BITS), rows.view(_BITS), sums)
+    return result, _total(sums)
+
+
+def _kernel(family: Family, g: Array) -> Any:
+    if g.dtype is not _BF16 or not g.ndim or not g.size:
+        return None
+    return family.find((), _PLAIN * g.size)
+
+
+def _sums_of(rows: Array) -> Array:
+    shares = _SHARES if len(rows) >= _FEWEST_ROWS else 1
+    return np.empty((shares, rows.shape[1]), _F32)
+
+
+def _total(sums: Array) -> Array:
+    return (sums[0] if len(sums) == 1 else sums.sum(axis=0)).astype(_BF16)

@@ -1,0 +1,251 @@
+"""Register tiles of products of bfloat16, and how their operands are laid side by side.
+
+A word is 32 bits of a packed operand: two neighbours along the sum where the processor multiplies
+such pairs (AVX512-BF16), else one number as float32. So a tile has one shape for both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import binding, ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from trainkit.kernels.jit.half_vectors import HALF, HalfTile
+from trainkit.kernels.jit.simd import BYTES, F32, literal
+from trainkit.kernels.matmul.matmul_compiled import _write_tile
+
+binding.initialize_native_asmparser()  # of the instruction that is written by its name
+
+
+class _WordTile(HalfTile):
+    """Multiplies numbers that were made float32."""
+
+    def number(self, at: Any) -> Any:
+        """A word in all lanes; the first of a row may lie at any bfloat16."""
+        word = self.builder.load(self.builder.inttoptr(at, F32.as_pointer()))
+        word.align = HALF
+        return self.spread(word)
+
+
+class _PairTile(_WordTile):
+    """Multiplies words of two bfloat16 each, and adds both products to a sum."""
+
+    def add_products(self, sums: list[Any], numbers: list[Any], weights: list[Any]) -> list[Any]:
+        """As for float32."""
+        # Assembly and not LLVM's function of this name: that needs a target which has the
+        # instruction, and the library is for processors with and without it.
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return [
+            self.builder.asm(
+                kind,
+                "vdpbf16ps $2, $1, $0",
+                "=v,v,v,0",
+                [weights[v], numbers[row][v], sums[row * self.vectors + v]],
+                side_effect=False,
+            )
+            for row in range(self.rows)
+            for v in range(self.vectors)
+        ]
+
+
+class _Rounding(_WordTile):
+    """Results of a tile are written as bfloat16.
+
+    `width`, the bytes from one vector to the next, is that of results; words have their own.
+    """
+
+    def __init__(self, builder: Any, rows: int, vectors: int, lanes: int) -> None:
+        super().__init__(builder, rows, vectors, lanes)
+        self.width = HALF * lanes
+
+    def weights(self, base: Any) -> list[Any]:
+        """A row of vectors from `base` on."""
+        return [self._load(self.plus(base, v * BYTES * self.lanes)) for v in range(self.vectors)]
+
+    def masked_row(self, at: Any, masks: list[Any]) -> list[Any]:
+        """A row of vectors, 0 in lanes that are masked out."""
+        step = BYTES * self.lanes
+        return [self.masked_load(self.plus(at, v * step), m) for v, m in enumerate(masks)]
+
+    def store(self, value: Any, at: Any) -> None:
+        """Write a vector, rounded."""
+        self.write_halves(self.round_to_halves(value), at)
+
+    def masked_store(self, value: Any, at: Any, mask: Any) -> None:
+        """Write the lanes that are not masked out, rounded."""
+        self.write_halves(self.round_to_halves(value), at, mask)
+
+
+class _RoundedPairTile(_Rounding, _PairTile):
+    pass
+
+
+_TILES = {
+    (0, 0): _WordTile,
+    (0, 1): _Rounding,
+    (1, 0): _PairTile,
+    (1, 1): _RoundedPairTile,
+}
+"""By whether words are pairs, and whether results are rounded."""
+
+
+def _words_from(tile: HalfTile, at: Any, pairs: int, count: Any) -> Any:
+    """A vector of words of a row whose numbers are neighbours, as float32.
+
+    Args:
+        tile: a vector of as many lanes.
+        at: address of the first number.
+        pairs: 1 where words are pairs.
+        count: how many numbers there are, `None` for all of the vector; 0 stands for others.
+    """
+    numbers = tile.lanes * (1 + pairs)
+    mask = None if count is None else HalfTile(tile.builder, 1, 1, numbers).masks(count)[0]
+    halves = tile.read_halves(at, mask, numbers)
+    if pairs:
+        return tile.builder.bitcast(halves, tile.vector)
+    return tile.widen(tile.builder.zext(halves, tile.words))
+
+
+@intrinsic(prefer_literal=True)
+def half_tile(
+    typing, pairs, rounds, masks, rows, vectors, lanes,
+    x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step, count,
+):  # fmt: skip
+    """As `product_tile`, of words.
+
+    Args:
+        typing: Numba's.
+        pairs: 1 where words are pairs of bfloat16, 0 where they are float32; a literal.
+        rounds: 1 where results are written as bfloat16, 0 for float32; a literal.
+        masks: 0 where all columns of the tile are there; a literal.
+        rows: a literal.
+        vectors: of a row; a literal.
+        lanes: words of a vector; a literal.
+        x: address of the rows' words.
+        x_step: bytes from one row of x to the next.
+        x_next: bytes from one word of a row to the next.
+        w: address of the weights' words.
+        w_step: bytes from one row of weights to the next.
+        depth: words of a row of x.
+        start: address of the float32 that sums start from.
+        start_step: bytes from one row of them to the next.
+        last: the last row that there is.
+        y: address of the results.
+        y_step: bytes from one row of results to the next.
+        count: how many numbers of a row there are in start and y.
+    """
+    literals = pairs, rounds, masks, rows, vectors, lanes
+    sizes = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 12)
+
+    def codegen(context, builder, signature, arguments):
+        tile = _TILES[tuple(sizes[:2])](builder, *sizes[3:])
+        operands = arguments[6:]
+        _write_tile(tile, operands, tile.masks(operands[-1]) if sizes[2] else None)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def join_rows(typing, pairs, masks, vectors, lanes, low, high, count, target):
+    """Words of one or two rows: of each column what lies in `low`, and in pairs `high` behind it.
+
+    Args:
+        typing: Numba's.
+        pairs: 1 where words are pairs; a literal.
+        masks: 0 where there are numbers for whole vectors; a literal.
+        vectors: of a row of words; a literal.
+        lanes: words of a vector; a literal.
+        low: address of a row.
+        high: address of the next one.
+        count: how many numbers a row has; the words of others are 0.
+        target: address of the words; whole vectors are written.
+    """
+    literals = pairs, masks, vectors, lanes
+    is_paired, is_masked, *sizes = map(literal, literals)
+    signature = types.void(*literals, *(types.intp,) * 4)
+
+    def codegen(context, builder, signature, arguments):
+        low, high, count, target = arguments[4:]
+        tile = HalfTile(builder, 1, *sizes)
+        masks = tile.masks(count) if is_masked else [None] * tile.vectors
+        for v, mask in enumerate(masks):
+            apart = 2 * v * tile.lanes
+
+            def read(row, apart=apart, mask=mask):
+                return builder.zext(tile.read_halves(tile.plus(row, apart), mask), tile.words)
+
+            if is_paired:
+                upper = builder.shl(read(high), tile.splat(16))
+                word = builder.bitcast(builder.or_(read(low), upper), tile.vector)
+            else:
+                word = tile.widen(read(low))
+            tile.store(word, tile.plus(target, v * tile.width))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def copy_words(typing, pairs, masks, lanes, source, count, target):
+    """A vector of words of a row whose numbers are neighbours.
+
+    Args:
+        typing: Numba's.
+        pairs: 1 where words are pairs; a literal.
+        masks: 0 where there are numbers for the whole vector; a literal.
+        lanes: words of a vector; a literal.
+        source: address of the row.
+        count: how many numbers there are; others are 0.
+        target: address of the words.
+    """
+    literals = pairs, masks, lanes
+    is_paired, is_masked, width = map(literal, literals)
+    signature = types.void(*literals, *(types.intp,) * 3)
+
+    def codegen(context, builder, signature, arguments):
+        source, count, target = arguments[3:]
+        tile = HalfTile(builder, 1, 1, width)
+        tile.store(_words_from(tile, source, is_paired, count if is_masked else None), target)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def turn_words(typing, pairs, masks, lanes, source, source_step, last, count, target, target_step):
+    """The transpose of a square of words, whose rows are those of numbers that are neighbours.
+
+    Args:
+        typing: Numba's.
+        pairs: 1 where words are pairs; a literal.
+        masks: 0 where rows have numbers for the whole vector; a literal.
+        lanes: words of a vector; a literal.
+        source: address of the first row.
+        source_step: bytes from one row to the next.
+        last: the last row that there is; copies of it stand for those behind.
+        count: how many numbers a row has; others are 0.
+        target: address of the result.
+        target_step: bytes from one of its rows to the next; all are written.
+    """
+    literals = pairs, masks, lanes
+    is_paired, is_masked, width = map(literal, literals)
+    signature = types.void(*literals, *(types.intp,) * 6)
+
+    def codegen(context, builder, signature, arguments):
+        source, source_step, last, count, target, target_step = arguments[3:]
+        tile = HalfTile(builder, 1, 1, width)
+        rows = []
+        for i in map(tile.word, range(width)):
+            row = builder.select(builder.icmp_signed("<", i, last), i, last)
+            at = tile.plus(source, builder.mul(row, source_step))
+            rows.append(_words_from(tile, at, is_paired, count if is_masked else None))
+        for row in tile.turned(rows):
+            tile.store(row, target)
+            target = builder.add(target, target_step)
+        return context.get_dummy_value()
+
+    return signature, codegen

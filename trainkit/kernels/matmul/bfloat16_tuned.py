@@ -1,0 +1,136 @@
+"""Products of bfloat16 on the thread pool: sums of float32, rounded once.
+
+Where the processor multiplies pairs of bfloat16 (AVX512-BF16) a product takes half of the time of
+one of float32; elsewhere operands become float32 while they are laid side by side, and it takes as
+long as that. The bits of both differ as those of float32 do between processors: the instruction
+takes subnormal numbers for 0 and rounds the sum of a pair in its own way.
+`TRAINKIT_BFLOAT16=0` makes all processors do without it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.jit import bfloat16_pairs
+from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
+from trainkit.kernels.matmul.product_tuned import (
+    BLOCK_WORK,
+    BLOCKS_EACH,
+    LEAST_PARTS,
+    as_four_axes,
+    block_sizes,
+)
+from trainkit.kernels.threads.thread_pool import thread_pool
+
+Array = Any
+
+_FILE = "matmul.bfloat16_compiled"
+_PRODUCTS = (
+    Family("bfloat16_word_product", _FILE, "word_product", alone=True),
+    Family("bfloat16_pair_product", _FILE, "pair_product", alone=True),
+)
+_STACKS = (
+    Family("stacked_bfloat16_word_product", _FILE, "stacked_word_product", alone=True),
+    Family("stacked_bfloat16_pair_product", _FILE, "stacked_pair_product", alone=True),
+)
+"""By whether the processor multiplies pairs."""
+
+_BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
+_SECONDS = 2e-11
+"""What OpenBLAS takes for a multiplication, with the conversions."""
+
+
+def product(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    rectify: bool = False,
+    dtype: Any = _BF16,
+) -> Array | None:
+    """The product of two matrices of bfloat16, or `None` where there is no kernel for it.
+
+    Args:
+        x: (rows, depth).
+        w: (depth, columns).
+        bias: (columns,) which sums start from.
+        rectify: whether results below 0 become 0; for results of bfloat16.
+        dtype: that of the result, bfloat16 or float32.
+    """
+    if not (x.dtype is _BF16 is w.dtype and x.ndim == 2 == w.ndim):
+        return None
+    rows, depth = x.shape
+    columns = w.shape[1]
+    work = rows * depth * columns
+    if depth != w.shape[0] or not work:
+        return None
+    pairs = bfloat16_pairs.has_bfloat16_pairs()
+    run = _PRODUCTS[pairs].find((), _SECONDS * work)
+    if run is None:
+        return None
+    words = (depth + 1) // 2 if pairs else depth
+    work = rows * words * columns
+    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
+    height, width, blocks = block_sizes(rows, words, columns, helpers.most if helpers else 1)
+    pool = helpers.run_address if helpers and blocks > 1 else 0
+    result = np.empty((rows, columns), dtype)
+    rounds = result.itemsize == 2
+    start = EMPTY_VECTOR if bias is None else np.ascontiguousarray(bias, _F32)
+    run(
+        pool, blocks, _bits(x), _bits(w), start, result.view(_BITS),
+        height, width, int(rounds), int(rectify),
+    )  # fmt: skip
+    return result
+
+
+def _bits(x: Array) -> Array:
+    """The numbers of a matrix, or of a stack of them, with neighbours along one of its axes."""
+    return (x if 2 in x.strides[-2:] else np.ascontiguousarray(x)).view(_BITS)
+
+
+def product_of(x: Array, w: Array) -> Array | None:
+    """`np.matmul(x, w)` of bfloat16, of two axes or of more, which broadcast; or `None`."""
+    if not (x.dtype is _BF16 is w.dtype) or min(x.ndim, w.ndim) < 2:
+        return None
+    if x.ndim == 2 == w.ndim:
+        return product(x, w)
+    if w.ndim == 2 and x.flags.c_contiguous:  # one large product, not many small ones
+        flat_product = product(x.reshape(-1, x.shape[-1]), w)
+        return None if flat_product is None else flat_product.reshape(*x.shape[:-1], w.shape[1])
+    return stacked_product(x, w)
+
+
+def stacked_product(x: Array, w: Array) -> Array | None:
+    """The same where each matrix of a stack has its own product."""
+    rows, depth = x.shape[-2:]
+    columns = w.shape[-1]
+    try:
+        outside: tuple[int, ...] = np.broadcast_shapes(x.shape[:-2], w.shape[:-2])
+    except ValueError:  # raised by the operation, which knows the names
+        return None
+    count = math.prod(outside)
+    work = count * rows * depth * columns
+    if depth != w.shape[-2] or not work:
+        return None
+    pairs = bfloat16_pairs.has_bfloat16_pairs()
+    run = _STACKS[pairs].find((), _SECONDS * work)
+    if run is None:
+        return None
+    one, two = as_four_axes(x, outside), as_four_axes(w, outside)
+    if one is None or two is None:
+        return None
+    words = (depth + 1) // 2 if pairs else depth
+    work = count * rows * words * columns
+    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
+    threads = helpers.most if helpers else 1
+    most = max(LEAST_PARTS, BLOCKS_EACH * threads)
+    height, width, blocks = block_sizes(rows, words, columns, 1 if count >= most else threads)
+    parts = min(count * blocks, max(1, min(most, work // BLOCK_WORK)))
+    pool = helpers.run_address if helpers and parts > 1 else 0
+    result = np.empty((*one.shape[:2], rows, columns), _BF16)
+    run(pool, parts, _bits(one), _bits(two), result.view(_BITS), height, width)
+    return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
