@@ -137,6 +137,8 @@ _KEYS: dict[str, Any] = {
     "conv_weights": _by_channels,
     "winograd_results": lambda: ((2,), (4,)),
     "winograd_sums": lambda: ((2,), (4,)),
+    "winograd_half_results": lambda: ((2,), (4,)),
+    "winograd_half_sums": lambda: ((2,), (4,)),
     "depthwise_lines": lambda: dict.fromkeys(_depthwise(back=True)),
     "depthwise_taps": lambda: (
         (p, w, s, d, each) for p, w, s, d, _, each in _depthwise(back=False)

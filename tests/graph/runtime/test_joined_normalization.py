@@ -162,3 +162,32 @@ def test_sizes_that_are_not_known_follow_from_those_of_a_call(rng):
     assert [tuple(y.shape) for y in sized.outputs] == [
         y.shape for y in tk.nest.flatten(step(tk.nn.relu6)(x, scale, offset))
     ]
+
+
+@pytest.mark.parametrize("behind", RECTIFIERS)
+def test_bfloat16_beside_parameters_of_float32(behind, rng):
+    def run(x, scale, offset):
+        with tk.GradientTape() as tape:
+            tape.watch([x, scale, offset])
+            y, mean, variance = tk.ops.fused_batch_normalization(x, scale, offset)
+            z = RECTIFIERS[behind](y)
+            loss = tk.reduce_sum(tk.cast(z, "float32") ** 2) + tk.reduce_sum(mean * variance)
+        return z, mean, variance, tape.gradient(loss, [x, scale, offset])
+
+    x, scale, offset = arrays(rng, (3, 9, 7, 40))
+    x = tk.cast(x, "bfloat16")
+    expected = [] if behind == "none" else [behind]
+    graph_names = names(run, x, scale, offset)
+    assert "rectified_normalization_gradient" in graph_names
+    assert not set(expected) & set(graph_names)
+    for compiled in (tk.function(run, jit_compile=True), tk.function(run)):
+        results = [tk.nest.flatten(f(x, scale, offset)) for f in (run, compiled)]
+        for a, b in zip(*results, strict=True):
+            assert a.dtype == b.dtype
+            bits = f"u{a.dtype.size}"
+            np.testing.assert_array_equal(b.numpy().view(bits), a.numpy().view(bits))
+
+
+def test_moments_of_bfloat16_are_not_joined(rng):
+    x = tk.cast(arrays(rng)[0], "bfloat16")
+    assert "rectified_normalization" not in names(step(tk.nn.relu), x, None, None)

@@ -1,5 +1,6 @@
 """Compiled convolutions against the plain ones, and where the plain ones stay."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -271,3 +272,51 @@ def test_numbers_that_are_not_finite_stay_in_their_weights_of_one_element(eager,
     assert np.isnan(found[:, 7]).all()
     assert not np.isfinite(found[4]).any()
     assert np.isfinite(outside).all()
+
+
+OF_BFLOAT16 = [
+    *[(*case, 1) for case in (CASES[2], CASES[8], CASES[15], CASES[19], CASES[20])],
+    GROUPED[2],
+    GROUPED[0],
+]
+
+
+@pytest.mark.parametrize("case", OF_BFLOAT16, ids=str)
+def test_bfloat16_is_summed_in_float32_and_rounded_once(eager, rng, unusual, case):
+    *case, groups = case
+    w, x, kernel, g = (
+        a if isinstance(a, Windows) else a.astype(ml_dtypes.bfloat16)
+        for a in arrays(case, rng, groups)
+    )
+    bias = rng.normal(size=kernel.shape[-1]).astype(ml_dtypes.bfloat16)
+    exact_x, exact_kernel, exact_g = (a.astype("float64") for a in (x, kernel, g))
+    y = conv_reference.conv(np, w, exact_x, exact_kernel, groups) + bias.astype("float64")
+    exact = [
+        np.maximum(y, 0),
+        conv_reference.conv_input_gradient(np, w, exact_g, exact_kernel, groups),
+        conv_reference.conv_kernel_gradient(np, w, exact_x, exact_g, groups),
+    ]
+    results = [
+        unusual(conv_tuned.forward(w, x, kernel, bias, True, groups)),
+        unusual(conv_tuned.input_gradient(w, g, kernel, groups)),
+        unusual(conv_tuned.kernel_gradient(w, x, g, groups)),
+    ]
+    for result, right in zip(results, exact, strict=True):
+        assert result.dtype == x.dtype
+        assert result.shape == right.shape
+        limit = 2**-8 * np.abs(right) + 2e-5 * np.abs(right).max()
+        assert (np.abs(result.astype("float64") - right) <= limit).all()
+
+
+def test_bfloat16_that_is_not_finite(eager, rng):
+    w, x, kernel, g = arrays(CASES[15], rng)
+    x, kernel, g = (a.astype(ml_dtypes.bfloat16) for a in (x, kernel, g))
+    x[1, 4, 4, 3] = np.nan
+    y = conv_tuned.forward(w, x, kernel, None, False, 1)
+    seen = np.zeros(y.shape[:3], bool)
+    seen[1, 3:6, 3:6] = True
+    np.testing.assert_array_equal(np.isnan(y.astype("float32")).all(-1), seen)
+    np.testing.assert_array_equal(np.isnan(y.astype("float32")).any(-1), seen)
+    kernel[0, 0, 0, 0] = np.inf
+    assert conv_tuned.input_gradient(w, g, kernel, 1) is None
+    assert conv_tuned.forward(w, x, kernel.astype("float32"), None, False, 1) is None

@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -281,3 +282,27 @@ def test_a_step_has_the_same_bits_eagerly_and_compiled(rng):
         weights.append([v.numpy() for v in model.trainable_variables])
     for a, b in zip(*weights, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[6], CASES[8]], ids=str)
+def test_bfloat16_is_read_as_it_is_and_results_are_rounded_once(rng, case):
+    w, x, kernel, g = arrays(case, rng)
+    short = x.astype(ml_dtypes.bfloat16), g.astype(ml_dtypes.bfloat16)
+    wide = [a.astype("float32") for a in short]
+    bias = rng.normal(size=kernel.shape[-1]).astype("float32")
+    results = transformed(w, short[0], kernel, short[1], bias, 0.0)
+    expected = transformed(w, wide[0], kernel, wide[1], bias, 0.0)
+    for result, exact, dtype in zip(
+        results[:2], expected[:2], [a.dtype for a in short], strict=True
+    ):
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result.view("u2"), exact.astype(dtype).view("u2"))
+    assert results[2].dtype == np.float32
+    np.testing.assert_array_equal(results[2], expected[2])
+
+
+def test_bfloat16_that_is_not_finite_is_left_to_direct_sums(rng):
+    w, x, kernel, _ = arrays(CASES[1], rng)
+    short = x.astype(ml_dtypes.bfloat16)
+    short[1, 3, 4, 5] = np.inf
+    assert winograd_tuned.forward(w, short, kernel, None, -math.inf, 1.0) is None

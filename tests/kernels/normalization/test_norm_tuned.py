@@ -1,5 +1,6 @@
 """Compiled normalization against the plain one."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -52,3 +53,36 @@ def test_other_axes_and_dtypes_are_left_to_the_plain_version(eager, rng):
     assert norm_tuned.normalized_rows(x, None, None, (1,), 0.01) is None
     assert norm_tuned.normalized_rows(x.astype("float64"), None, None, (2,), 0.01) is None
     assert norm_tuned.normalized_columns(x, None, None, (1,), 0.01) is None
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_columns_of_bfloat16_are_computed_in_float32_and_rounded_once(eager, rng, present):
+    x, g = (100 + 5 * rng.normal(size=(2, 6, 5, 7, 33))).astype(ml_dtypes.bfloat16)
+    wide_x, wide_g = x.astype("float32"), g.astype("float32")
+    scale, offset, by_mean, by_variance = vectors(rng, 4, 33, present)
+    results = norm_tuned.normalized_columns(x, scale, offset, (3,), 0.01)
+    expected = norm_tuned.normalized_columns(wide_x, scale, offset, (3,), 0.01)
+    # moments have the dtype of the scale, which may be a longer one
+    dtypes = [x.dtype] + [np.dtype("float32") if present else x.dtype] * 2
+    for a, b, dtype in zip(results, expected, dtypes, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_array_equal(a.astype("float32"), b.astype(dtype).astype("float32"))
+    operands = scale, by_mean, by_variance, (3,), 0.01
+    results = norm_tuned.normalized_columns_gradient(g, x, *operands)
+    expected = norm_tuned.normalized_columns_gradient(wide_g, wide_x, *operands)
+    for a, b, dtype in zip(results, expected, dtypes, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_array_equal(a.astype("float32"), b.astype(dtype).astype("float32"))
+    assert norm_tuned.normalized_columns_gradient(wide_g, x, *operands) is None
+
+
+def test_columns_of_bfloat16_near_the_exact_ones(eager, rng):
+    x = (3 + rng.normal(size=(500, 17))).astype(ml_dtypes.bfloat16)
+    x[0, 0], x[1, 1] = np.nan, np.inf
+    y, mean, _ = norm_tuned.normalized_columns(x, None, None, (1,), 1e-3)
+    exact, centre, _ = norm_reference.normalized(
+        np, x.astype("float64")[:, 2:], None, None, (0,), 1e-3
+    )
+    np.testing.assert_allclose(y.astype("float64")[:, 2:], exact, rtol=2**-8, atol=2e-6)
+    np.testing.assert_allclose(mean.astype("float64")[2:], centre[0], rtol=2**-8)
+    assert np.isnan(y.astype("float32")[:, :2]).all()

@@ -1,5 +1,6 @@
 """Compiled extremes of rows and running sums against NumPy's, and sums of columns."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -233,3 +234,35 @@ def test_arrays_that_nobody_may_write_to_are_read(name, shape):
         result = function(tk.array_api.from_dlpack(array), axis).numpy()
         array.flags.writeable = True
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((400, 7, 33), (0, 1)), ((3, 130, 65), 1), ((20000, 3), 0), ((2, 40, 50, 16), (1, 2))],
+)
+def test_sums_of_bfloat16_are_rounded_once(eager, rng, shape, axis):
+    x = rng.normal(size=shape).astype(ml_dtypes.bfloat16)
+    x.setflags(write=False)
+    exact = x.astype("float64").sum(axis)
+    wide = reductions_tuned.wide_axis_sum(x, axis, False)
+    assert wide.dtype == np.float32
+    np.testing.assert_allclose(wide, exact, rtol=1e-5, atol=1e-3)
+    total = reductions_tuned.axis_sum(x, axis, True)
+    assert total.dtype == x.dtype
+    assert total.shape == x.astype("float32").sum(axis, keepdims=True).shape
+    np.testing.assert_array_equal(
+        total.ravel().astype("float32"), wide.ravel().astype(x.dtype).astype("float32")
+    )
+    means = tk.reduce_mean(tk.constant(x), axis)
+    assert means.dtype == "bfloat16"
+    np.testing.assert_allclose(
+        np.asarray(tk.cast(means, "float64")), x.astype("float64").mean(axis), rtol=2**-8, atol=1e-6
+    )
+
+
+def test_other_sums_of_bfloat16_are_left_to_numpy(eager):
+    x = np.ones((400, 400), ml_dtypes.bfloat16)
+    assert reductions_tuned.axis_sum(x, 1, False) is None
+    assert reductions_tuned.axis_sum(x, None, False) is None
+    assert reductions_tuned.axis_sum(x.T, 0, False) is None
+    assert reductions_tuned.axis_sum(x[:3], 0, False) is None

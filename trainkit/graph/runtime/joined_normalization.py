@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.dispatch.facets import Absent, Facets, Semantics
+from trainkit.core.dtypes import float32
 from trainkit.core.shapes import Spec
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import rebuild
@@ -66,6 +67,10 @@ class JoinedOperation:
         self.kernel = self.body = kernel
         self.shape_rule = shape_rule
         self.facets = Facets(self, _JOINED)
+
+    def run(self, arrays: Any, settings: dict[str, Any]) -> Any:
+        """The results on arrays."""
+        return self.kernel(np, *arrays, **settings)
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
         """The error as the first operation says it, or itself: it comes from one of them."""
@@ -132,7 +137,8 @@ def _backward(
 
 
 def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
-    vector = Spec((x.shape[-1],), x.dtype)
+    # That of bfloat16 is joined beside float32 parameters alone.
+    vector = Spec((x.shape[-1],), float32)
     return Spec(x.shape, x.dtype), vector, vector
 
 
@@ -167,14 +173,20 @@ def with_joined_normalization(graph: Graph) -> Graph:
 
 
 def _is_normalization(node: Node) -> bool:
-    """Whether a node normalizes a batch of float32 over all axes but the last."""
+    """Whether a node normalizes a batch of float32 or bfloat16 over all axes but the last."""
     if node.primitive is not fused_normalization.primitive or not node.settings["over_batch"]:
         return False
     if node.outputs[0].shape.rank is None:
         return False
-    arrays = [x for x in node.inputs if isinstance(x, GraphTensor)]
+    x, *vectors = [x for x in node.inputs if isinstance(x, GraphTensor)]
     last = len(node.outputs[0].shape) - 1
-    return node.settings["axis"] == (last,) and all(x.dtype.name == "float32" for x in arrays)
+    return (
+        node.settings["axis"] == (last,)
+        and x.dtype.dtype in norm_tuned.KERNELS
+        # Moments in a shorter type would not be those that the input was normalized by.
+        and node.outputs[1].dtype.name == "float32"
+        and all(v.dtype.name == "float32" for v in vectors)
+    )
 
 
 class _Pass:
@@ -247,7 +259,7 @@ class _Pass:
     def _sent_back(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         g, x, scale, by_mean, by_variance = inputs
         joined = self._done.get(_key(x, scale, node.settings))
-        if joined is None or g.dtype.name != "float32":
+        if joined is None or g.dtype != x.dtype:
             return None
         z, mean, variance = joined.node.outputs
         source = None

@@ -1,4 +1,10 @@
-"""When compiled convolutions pay, and how arrays are laid out for them."""
+"""When compiled convolutions pay, and how arrays are laid out for them.
+
+Arrays are float32, or bfloat16, which is summed in float32 and rounded once. Transforms of tiles
+and depthwise kernels read and write bfloat16 themselves, products have kernels of their own for it;
+for direct sums, those of first layers and unusual windows, arrays become float32 and results
+bfloat16.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution import conv_layout, depthwise_tuned, winograd_tuned
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.elementwise.short_casts_tuned import cast
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue, finish
@@ -21,7 +29,7 @@ from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
-_F32 = np.dtype(np.float32)
+_F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
 PIXELS = kernel_family.Family("conv_pixels", "convolution.conv_compiled", "pixels")
 WEIGHTS = kernel_family.Family("conv_weights", "convolution.conv_compiled", "weights")
 
@@ -38,6 +46,7 @@ _NANOSECONDS = 0.02
 _WIDE_PRODUCT = 1 << 18
 """Weights from which on the gradient by a kernel of one element is left to products: these lay the
 input side by side for each block of filters, which smaller ones do not make up for."""
+_EXPONENT = np.uint16(0x7F80)
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
@@ -46,7 +55,14 @@ _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
 def _finite(*arrays: Array) -> bool:
-    return all(bool(np.isfinite(array).all()) for array in arrays)
+    return all(map(_is_finite, arrays))
+
+
+def _is_finite(array: Array) -> bool:
+    if array.dtype is _F32:
+        return bool(np.isfinite(array).all())
+    # By the exponents, as the loops of bfloat16 go number by number.
+    return bool(((array.view(np.uint16) & _EXPONENT) != _EXPONENT).all())
 
 
 def _finite_cheaply(result: Array, *inputs: Array) -> bool:
@@ -78,9 +94,32 @@ def _sixteens(filters: int, most: int = 4) -> int:
 def _fits(w: Windows, *arrays: Array) -> bool:
     return (
         len(w.window) < 4
-        and all(type(a) is np.ndarray and a.dtype is _F32 and a.size for a in arrays)
+        and arrays[0].dtype in (_F32, _BF16)
+        and all(type(a) is np.ndarray and a.dtype == arrays[0].dtype and a.size for a in arrays)
         and all(n > 0 for n in w.out)
     )
+
+
+def _shift_of(bias: Array | None, filters: int) -> Array:
+    return np.zeros(filters, np.float32) if bias is None else kernel_family.owned(cast(bias, _F32))
+
+
+def _multiply(
+    rows: Array,
+    columns: Array,
+    bias: Array | None = None,
+    rectify: bool = False,
+    weights: PreparedWeights | None = None,
+    epilogue: Epilogue | None = None,
+    dtype: Any = None,
+) -> Array | None:
+    """The tuned product of two matrices, in the dtype of the rows or as `dtype` says."""
+    if rows.dtype is _F32:
+        return product(rows, columns, bias, rectify, weights, epilogue)
+    if epilogue is not None:
+        return None
+    y = product(cast(rows, _F32), cast(columns, _F32), bias, rectify)
+    return None if y is None else cast(y, dtype or rows.dtype)
 
 
 def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: int) -> float:
@@ -144,22 +183,26 @@ def forward(
     Weights that are infinite or NaN are left to the plain version where compiled kernels leave out
     offsets, those in the padding of depthwise convolutions.
     """
-    if not _fits(w, x, kernel):
+    if not _fits(w, x, kernel) or (epilogue is not None and x.dtype is not _F32):
         return None
     batch, channels, filters = x.shape[0], x.shape[-1], kernel.shape[-1]
     seconds = _plain_seconds(w, batch, channels, filters, groups)
+    dtype = x.dtype
+    # One product of two matrices, for which there are better kernels.
+    if groups == 1 and w.pointwise:
+        columns = kernel_family.owned(kernel).reshape(channels, filters)
+        shift = None if bias is None else _shift_of(bias, filters)
+        y = _multiply(_pixels_seen(w, x), columns, shift, rectify, weights, epilogue)
+        if y is not None:
+            return y.reshape(batch, *w.out, filters)
+    kernel = cast(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         # Outside of the image 0 times infinity is NaN by the formula; left out it would be nothing.
         if w.has_padding and not _finite(kernel):
             return None
-        return depthwise_tuned.forward(w, x, kernel, bias, rectify, seconds, epilogue)
-    # One product of two matrices, for which there are better kernels.
-    if groups == 1 and w.pointwise:
-        columns = kernel_family.owned(kernel).reshape(channels, filters)
-        shift = None if bias is None else kernel_family.owned(bias)
-        y = product(_pixels_seen(w, x), columns, shift, rectify, weights, epilogue)
-        if y is not None:
-            return y.reshape(batch, *w.out, filters)
+        shift = None if bias is None else _shift_of(bias, filters)
+        y = depthwise_tuned.forward(w, cast(x, _F32), kernel, shift, rectify, seconds, epilogue)
+        return None if y is None else cast(y, dtype)
     low = 0.0 if rectify else -math.inf
     if winograd_tuned.serves(w, batch, channels, filters, groups):
         y = winograd_tuned.forward(w, x, kernel, bias, low, seconds)
@@ -172,7 +215,7 @@ def forward(
     if run is None:
         return None
     g = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
-    y = np.empty((batch, *w.out, filters), np.float32)
+    x, y = cast(x, _F32), np.empty((batch, *w.out, filters), np.float32)
     plan = conv_layout.forward(g)
     matrix = kernel_family.owned(kernel).reshape(1, plan.depth, filters)
     # Then the kernel's rows are the rows of a tile already.
@@ -181,10 +224,10 @@ def forward(
         layout = "blocks", groups, g.tile
         blocks = weights.strips(kernel, lambda _: _blocks_of(matrix[0], plan, g.tile[1]), layout)
         matrix, pack = (matrix, pack) if blocks is None else (blocks, _AS_IT_IS)
-    shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
+    shift = _shift_of(bias, filters)
     work = run, _pool(w, batch, channels, filters, groups)
     _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], np.float32(low))
-    return _with_epilogue(y, epilogue)
+    return _with_epilogue(cast(y, dtype), epilogue)
 
 
 def _blocks_of(kernel: Array, plan: PixelPlan, width: int) -> Array:
@@ -206,26 +249,29 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
 
     That is where compiling does not pay, and where infinite weights may have met zeros.
     """
+    if not _fits(w, g, kernel):
+        return None
     gradient = _input_gradient(w, g, kernel, groups)
     return gradient if gradient is None or _finite_cheaply(gradient, kernel) else None
 
 
 def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
     """Sums for the pixels of the input, over offsets that cover them."""
-    if not _fits(w, g, kernel):
-        return None
     inside, filters = kernel.shape[-2:]
     batch, channels = g.shape[0], inside * groups
     if channels < FEWEST_CHANNELS:
         return None
     seconds = _plain_seconds(w, batch, channels, filters, groups)
-    if depthwise_tuned.serves(w, channels, filters, groups):
-        return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
+    dtype = g.dtype
     if groups == 1 and w.pointwise:
         rows = kernel_family.owned(kernel).reshape(channels, filters)
-        pixels = product(kernel_family.owned(g).reshape(-1, filters), rows.T)
+        pixels = _multiply(kernel_family.owned(g).reshape(-1, filters), rows.T)
         if pixels is not None:
             return _spread_pixels(w, pixels.reshape(batch, *w.out, channels))
+    kernel = cast(kernel, _F32)
+    if depthwise_tuned.serves(w, channels, filters, groups):
+        y = depthwise_tuned.input_gradient(w, cast(g, _F32), kernel, channels, seconds)
+        return None if y is None else cast(y, dtype)
     if winograd_tuned.serves(w, batch, channels, filters, groups):
         y = winograd_tuned.input_gradient(w, g, kernel, seconds)
         if y is not None:
@@ -244,11 +290,11 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         (1, -1, filters) if each else (-1, inside, filters)
     )
     none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
-    grads, pack = _lines(g, geometry.out), _PACKED if each else _TURNED
+    grads, pack = _lines(cast(g, _F32), geometry.out), _PACKED if each else _TURNED
     work = run, _pool(w, batch, channels, filters, groups)
     for plan in plans:
         _run_pixels(work, plan, grads, turned, pack, none, y, geometry.tile[1], low)
-    return y
+    return cast(y, dtype)
 
 
 def _pixels_seen(w: Windows, x: Array) -> Array:
@@ -262,7 +308,7 @@ def _spread_pixels(w: Windows, pixels: Array) -> Array:
     """An array with what `_pixels_seen` takes out of it, and zeros elsewhere."""
     if all(n == 1 for n in w.strides):
         return pixels
-    y = np.zeros((pixels.shape[0], *w.sizes, pixels.shape[-1]), np.float32)
+    y = np.zeros((pixels.shape[0], *w.sizes, pixels.shape[-1]), pixels.dtype)
     y[(slice(None), *(slice(None, None, n) for n in w.strides))] = pixels
     return y
 
@@ -299,23 +345,25 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
 
     That is where compiling does not pay, and where infinite numbers may have met zeros.
     """
+    if not _fits(w, x, g):
+        return None
     gradient = _kernel_gradient(w, x, g, groups)
     if gradient is None or not _finite_cheaply(gradient, x, g):
         return None
-    return None if w.has_padding and _has_blind_windows(w) and not _finite(g) else gradient
+    if w.has_padding and _has_blind_windows(w) and not _finite(g):
+        return None
+    return cast(gradient, x.dtype)
 
 
 def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
-    """Sums for the weights, over what each of them saw."""
-    if not _fits(w, x, g):
-        return None
+    """Sums for the weights, over what each of them saw; of float32, whatever the inputs are."""
     batch, channels, filters = x.shape[0], x.shape[-1], g.shape[-1]
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_tuned.serves(w, channels, filters, groups):
-        return depthwise_tuned.kernel_gradient(w, x, g, seconds)
+        return depthwise_tuned.kernel_gradient(w, cast(x, _F32), cast(g, _F32), seconds)
     if groups == 1 and w.pointwise and channels * filters >= _WIDE_PRODUCT:
         grads = kernel_family.owned(g).reshape(-1, filters)
-        gradient = product(_pixels_seen(w, x).T, grads)
+        gradient = _multiply(_pixels_seen(w, x).T, grads, dtype=_F32)
         if gradient is not None:
             return gradient.reshape(*w.window, channels, filters)
     if winograd_tuned.serves(w, batch, channels, filters, groups, by_kernel=True):
@@ -333,6 +381,7 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)
     y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
+    x, g = cast(x, _F32), cast(g, _F32)
     grads = kernel_family.owned(g).reshape(batch, -1, filters)
     source = np.empty(plan.source, np.float32)
     tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups

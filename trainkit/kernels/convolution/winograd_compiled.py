@@ -5,6 +5,8 @@ channels by filters. Tiles are taken a strip at a time, so that what is transfor
 second cache when it is multiplied, and products when they are turned into results. Every sum is
 added up in the order of its terms, whatever the strips, so their size changes no bits. All is
 compiled as it is written: the same transform stands in several functions, which have to agree.
+Images are float32 or the bits of bfloat16, which transforms read and write; weights and all that
+lies between are float32.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float32, int64, prange, void
+from numba import float32, int64, prange, uint16, void
 from numba.core.types import UniTuple
 
 from trainkit.kernels.convolution import winograd_sizes
@@ -34,7 +36,9 @@ from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.matmul_compiled import whole_product_tile
 from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_range, spread
 
-_IMAGES, _WEIGHTS = float32[:, :, :, ::1], float32[:, :, ::1]
+_IMAGES = {4: float32[:, :, :, ::1], 2: uint16[:, :, :, ::1]}
+"""By the bytes of a number."""
+_WEIGHTS = float32[:, :, ::1]
 _FLAT, _TABLE = float32[::1], float32[:, ::1]
 _OFFSETS = 9
 _PIECE = 64
@@ -54,7 +58,7 @@ def _first_line(room):
 
 
 @compiled(parallel=False, exact=True)
-def _transform_tile(kind, span, lanes, images, tile, tiles, before, target, step):
+def _transform_tile(kind, span, lanes, size, images, tile, tiles, before, target, step):
     """All numbers of a tile of images at all points; outside of an image they are zeros.
 
     `span` is how many lines and points the tile has, `tiles` how many of them an image has along
@@ -64,19 +68,19 @@ def _transform_tile(kind, span, lanes, images, tile, tiles, before, target, step
     down, across = tiles
     n, i, j = tile // (down * across), tile // across % down, tile % across
     top, left = STEP * i - before[0], STEP * j - before[1]
-    line, point = 4 * width * channels, 4 * channels
+    line, point = size * width * channels, size * channels
     at = images.ctypes.data + (n * height + top) * line + left * point
     inside = top >= 0 and left >= 0 and top + span <= height and left + span <= width
     for c in range(0, channels, lanes):
         if inside and c + lanes <= channels:
             transform_to_points(
-                kind, lanes, 1, at + 4 * c, line, point, 0, span, 0, span, lanes,
+                kind, lanes, size, 1, at + size * c, line, point, 0, span, 0, span, lanes,
                 target + 4 * c, step,
             )  # fmt: skip
         else:
             transform_to_points(
-                kind, lanes, 0, at + 4 * c, line, point, -top, height - top, -left, width - left,
-                channels - c, target + 4 * c, step,
+                kind, lanes, size, 0, at + size * c, line, point,
+                -top, height - top, -left, width - left, channels - c, target + 4 * c, step,
             )  # fmt: skip
 
 
@@ -95,7 +99,7 @@ def _transform_weights(kernel, first, count, f, target, step, vectors, lanes):
         for v in range(vectors):
             filter_0 = f + v * lanes
             transform_to_points(
-                WEIGHTS, lanes, 0,
+                WEIGHTS, lanes, 4, 0,
                 kernel.ctypes.data + 4 * (c * filters + filter_0), 3 * apart, apart, 0, 3, 0, 3,
                 filters - filter_0, target + 4 * lanes * v, step,
             )  # fmt: skip
@@ -127,7 +131,7 @@ def _transform_turned_weights(kernel, first, count, f, target, step, vectors, la
             for i in range(some):
                 # The last offset is the first one.
                 transform_to_points(
-                    WEIGHTS, lanes, 0,
+                    WEIGHTS, lanes, 4, 0,
                     square.ctypes.data + 8 * apart + 4 * lanes * i, -3 * apart, -apart, 0, 3, 0, 3,
                     columns, target + 4 * lanes * (vectors * i + v), step,
                 )  # fmt: skip
@@ -157,11 +161,11 @@ def _weights_part(part, parts, kernel, packed, channels, filters, turn, vectors,
 
 @compiled(parallel=False, exact=True)
 def _write_results(
-    products, step, y, start, count, tiles, f, bias, low, noted, vectors, lanes
+    products, step, y, start, count, tiles, f, bias, low, noted, vectors, lanes, size
 ):  # fmt: skip
     """Results of `count` tiles from `start` on, for a block of filters from `f` on."""
     out_h, out_w, filters = y.shape[1], y.shape[2], y.shape[3]
-    line, point = 4 * out_w * filters, 4 * filters
+    line, point = size * out_w * filters, size * filters
     down, across = tiles
     for t in range(count):
         tile = start + t
@@ -173,43 +177,43 @@ def _write_results(
             source = products + 4 * lanes * (t * vectors + v)
             if bottom == STEP and right == STEP and filter_0 + lanes <= filters:
                 transform_from_points(
-                    RESULTS, lanes, 1, source, step, bias.ctypes.data + 4 * filter_0, low,
-                    to + 4 * filter_0, line, point, STEP, STEP, lanes, noted,
+                    RESULTS, lanes, size, 1, source, step, bias.ctypes.data + 4 * filter_0, low,
+                    to + size * filter_0, line, point, STEP, STEP, lanes, noted,
                 )  # fmt: skip
             elif filter_0 < filters:
                 transform_from_points(
-                    RESULTS, lanes, 0, source, step, bias.ctypes.data + 4 * filter_0, low,
-                    to + 4 * filter_0, line, point, bottom, right, filters - filter_0, noted,
+                    RESULTS, lanes, size, 0, source, step, bias.ctypes.data + 4 * filter_0, low,
+                    to + size * filter_0, line, point, bottom, right, filters - filter_0, noted,
                 )  # fmt: skip
 
 
 @compiled(parallel=False, exact=True)
-def _locate_tiles(y, start, count, tiles, at):
+def _locate_tiles(y, size, start, count, tiles, at):
     """Where results of tiles begin, as addresses."""
     down, across = tiles
     for t in range(count):
         tile = start + t
         line = tile // (down * across) * y.shape[1] + STEP * (tile // across % down)
-        at[t] = y.ctypes.data + 4 * (line * y.shape[2] + STEP * (tile % across)) * y.shape[3]
+        at[t] = y.ctypes.data + size * (line * y.shape[2] + STEP * (tile % across)) * y.shape[3]
 
 
 @compiled(parallel=False, exact=True)
-def _fetch_results(at, first, last, y, f, width):
+def _fetch_results(at, first, last, y, size, f, width):
     """Ask for the lines of `width` filters of points `first` to `last` of tiles, 16 points each.
 
     Memory is slower than products, and comes while these are made. Beyond an edge it is in vain.
     """
-    line, point = 4 * y.shape[2] * y.shape[3], 4 * y.shape[3]
+    line, point = size * y.shape[2] * y.shape[3], size * y.shape[3]
     for number in range(first, last):
         t, i, j = number // (STEP * STEP), number // STEP % STEP, number % STEP
-        address = at[t] + i * line + j * point + 4 * f
-        for offset in range(0, 4 * width, 4 * LINE):
+        address = at[t] + i * line + j * point + size * f
+        for offset in range(0, size * width, 4 * LINE):
             fetch_line(address + offset, 1)
 
 
 @compiled(parallel=False, exact=True)
 def _results_part(
-    part, parts, x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes
+    part, parts, x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes, size
 ):  # fmt: skip
     """Results of some strips of tiles, or of some blocks of filters of these."""
     before, (strip, shares, turn, alone) = numbers[:2], numbers[2:]
@@ -235,11 +239,11 @@ def _results_part(
         if number != transformed:
             for t in range(count):
                 _transform_tile(
-                    INPUTS, SPAN, lanes, x, start + t, tiles, before,
+                    INPUTS, SPAN, lanes, size, x, start + t, tiles, before,
                     inputs_at + 4 * row * t, 4 * input_step,
                 )  # fmt: skip
             transformed = number
-        _locate_tiles(y, start, count, tiles, y_at)
+        _locate_tiles(y, size, start, count, tiles, y_at)
         points, calls = STEP * STEP * count, PRODUCTS * ((count + rows - 1) // rows)
         for b in range(share * blocks // shares, (share + 1) * blocks // shares):
             for c in range(0, channels, piece):
@@ -264,7 +268,7 @@ def _results_part(
                             first_point = points * call // calls
                             call += 1
                             end_point = points * call // calls
-                            _fetch_results(y_at, first_point, end_point, y, b * width, width)
+                            _fetch_results(y_at, first_point, end_point, y, size, b * width, width)
                         to = products_at + 4 * (p * product_step + q * width)
                         sums, sums_step = zeros.ctypes.data, 0
                         if c > 0:
@@ -277,7 +281,7 @@ def _results_part(
                         )  # fmt: skip
             _write_results(
                 products_at, 4 * product_step, y, start, count, tiles, b * width, bias, low,
-                noted_at, vectors, lanes,
+                noted_at, vectors, lanes, size,
             )  # fmt: skip
     keep_alive(y_at)
     keep_alive(inputs)
@@ -286,7 +290,7 @@ def _results_part(
     keep_alive(zeros)
 
 
-def results(sixteens: int) -> Any:
+def _results_kernel(sixteens: int, size: int) -> Any:
     """`run(pool, parts, ...)`: a convolution of 3 x 3 windows, 16 * sixteens filters at a time.
 
     Its arguments:
@@ -299,6 +303,8 @@ def results(sixteens: int) -> Any:
         numbers: (lines of padding above, points of padding to the left, tiles of a strip, tasks
             that share a strip, 1 to turn the kernel, 1 if each task transforms its weights).
         low: the smallest result.
+
+    Numbers of x and y have `size` bytes: 4, or 2 of bfloat16.
     """
     rows, vectors, lanes = tiling(sixteens)
 
@@ -314,22 +320,33 @@ def results(sixteens: int) -> Any:
             for part in prange(parts):
                 _results_part(
                     part, parts, x, kernel, packed, bias, y, noted, numbers, low,
-                    rows, vectors, lanes,
+                    rows, vectors, lanes, size,
                 )  # fmt: skip
         else:
-            operands = (x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes)
+            operands = (x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes, size)
             spread(pool, parts, _results_part, operands)
 
-    kinds = _IMAGES, _WEIGHTS, _FLAT, _FLAT, _IMAGES, _TABLE, UniTuple(int64, 6), float32
+    images = _IMAGES[size]
+    kinds = images, _WEIGHTS, _FLAT, _FLAT, images, _TABLE, UniTuple(int64, 6), float32
     run.compile(void(*POOL, *kinds))
     return run
+
+
+def results(sixteens: int) -> Any:
+    """The kernel for results of float32."""
+    return _results_kernel(sixteens, 4)
+
+
+def half_results(sixteens: int) -> Any:
+    """The kernel for results of bfloat16."""
+    return _results_kernel(sixteens, 2)
 
 
 # ------------------------------------------------------------------ sums for weights
 
 
 @compiled(parallel=False, exact=True)
-def _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes):
+def _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes, size):
     """Inputs and gradients of some tiles of a strip, from tile `start` on, at all points."""
     before, strip = numbers[:2], numbers[2]
     tiles = (g.shape[1] + STEP - 1) // STEP, (g.shape[2] + STEP - 1) // STEP
@@ -338,11 +355,11 @@ def _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes)
     for number in range(first, last):
         t = np.int64(number)
         _transform_tile(
-            INPUTS, SPAN, lanes, x, start + t, tiles, before,
+            INPUTS, SPAN, lanes, size, x, start + t, tiles, before,
             _first_line(inputs) + 4 * row * t, 4 * row_size(strip * row),
         )  # fmt: skip
         _transform_tile(
-            GRADIENTS, STEP, lanes, g, start + t, tiles, (0, 0),
+            GRADIENTS, STEP, lanes, size, g, start + t, tiles, (0, 0),
             _first_line(grads) + 4 * grads_row * t, 4 * row_size(strip * grads_row),
         )  # fmt: skip
 
@@ -376,7 +393,7 @@ def _sums_part(
 
 
 @compiled(parallel=False, exact=True)
-def _share_part(part, parts, x, g, products, total, numbers, rows, vectors, lanes):
+def _share_part(part, parts, x, g, products, total, numbers, rows, vectors, lanes, size):
     """Sums of products over a share of all tiles, in memory of its own: nobody is waited for."""
     channels, filters, strip = x.shape[3], g.shape[3], numbers[2]
     inputs = np.empty(PRODUCTS * row_size(strip * row_size(channels)) + LINE, np.float32)
@@ -388,7 +405,7 @@ def _share_part(part, parts, x, g, products, total, numbers, rows, vectors, lane
     first, last = share * total // parts, (share + 1) * total // parts
     for start in range(first, last, strip):
         count = min(strip, last - start)
-        _points_part(0, 1, x, g, inputs, grads, start, count, numbers, lanes)
+        _points_part(0, 1, x, g, inputs, grads, start, count, numbers, lanes, size)
         _sums_part(
             0, 1, inputs, grads, own_sums, start - first, count, channels, filters, strip,
             rows, vectors, lanes,
@@ -423,14 +440,14 @@ def _kernel_part(part, parts, products, y, vectors, lanes):
         c = np.int64(number)
         for f in range(0, filters, lanes):
             transform_from_points(
-                SUMS, lanes, 0, _first_line(products) + 4 * (c * sums_row + f), step,
+                SUMS, lanes, 4, 0, _first_line(products) + 4 * (c * sums_row + f), step,
                 bias, np.float32(-np.inf), y.ctypes.data + 4 * (c * filters + f),
                 3 * apart, apart, 3, 3, filters - f, noted,
             )  # fmt: skip
     keep_alive(room)
 
 
-def sums(sixteens: int) -> Any:
+def _sums_kernel(sixteens: int, size: int) -> Any:
     """`run(pool, parts, ...)`: gradients of 3 x 3 weights, 16 * sixteens filters at a time.
 
     Its arguments:
@@ -443,6 +460,8 @@ def sums(sixteens: int) -> Any:
         numbers: (lines of padding above, points of padding to the left, tiles of a strip, shares).
             All threads work on one strip at a time, or where there are several shares of the tiles
             each on its own.
+
+    Numbers of x and g have `size` bytes: 4, or 2 of bfloat16.
     """
     rows, vectors, lanes = tiling(sixteens)
 
@@ -453,23 +472,27 @@ def sums(sixteens: int) -> Any:
         if shares > 1:
             if WITHOUT_POOL:
                 for part in prange(shares):
-                    _share_part(part, shares, x, g, products, total, numbers, rows, vectors, lanes)
+                    _share_part(
+                        part, shares, x, g, products, total, numbers, rows, vectors, lanes, size
+                    )  # fmt: skip
             else:
-                mine = (x, g, products, total, numbers, rows, vectors, lanes)
+                mine = (x, g, products, total, numbers, rows, vectors, lanes, size)
                 spread(pool, shares, _share_part, mine)
             spread(pool, parts, _join_part, (products, shares))
         for start in range(0, total if shares == 1 else 0, strip):
             count = min(strip, total - start)
             if WITHOUT_POOL:
                 for part in prange(parts):
-                    _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes)
+                    _points_part(
+                        part, parts, x, g, inputs, grads, start, count, numbers, lanes, size
+                    )  # fmt: skip
                 for part in prange(parts):
                     _sums_part(
                         part, parts, inputs, grads, products, start, count, channels, filters,
                         strip, rows, vectors, lanes,
                     )  # fmt: skip
             else:
-                operands = (x, g, inputs, grads, start, count, numbers, lanes)
+                operands = (x, g, inputs, grads, start, count, numbers, lanes, size)
                 spread(pool, parts, _points_part, operands)
                 factors = (
                     inputs, grads, products, start, count, channels, filters, strip,
@@ -478,6 +501,17 @@ def sums(sixteens: int) -> Any:
                 spread(pool, parts, _sums_part, factors)
         spread(pool, parts, _kernel_part, (products, y, vectors, lanes))
 
-    kinds = _IMAGES, _IMAGES, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 4)
+    images = _IMAGES[size]
+    kinds = images, images, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 4)
     run.compile(void(*POOL, *kinds))
     return run
+
+
+def sums(sixteens: int) -> Any:
+    """The kernel for images and gradients of float32."""
+    return _sums_kernel(sixteens, 4)
+
+
+def half_sums(sixteens: int) -> Any:
+    """The kernel for images and gradients of bfloat16."""
+    return _sums_kernel(sixteens, 2)

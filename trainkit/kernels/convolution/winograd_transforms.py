@@ -23,7 +23,8 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.convolution.winograd_sizes import SPAN, STEP
-from trainkit.kernels.jit.simd import Tile, literal
+from trainkit.kernels.jit.half_vectors import HalfTile
+from trainkit.kernels.jit.simd import literal
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -77,11 +78,33 @@ RESULTS, SUMS = 0, 1
 FROM_POINTS = _interpolation(STEP), _interpolation(3)
 
 
-class _Vectors(Tile):
-    """Emits sums of vectors times numbers that are known now."""
+class _Vectors(HalfTile):
+    """Emits sums of vectors times numbers that are known now.
 
-    def __init__(self, builder: Any, lanes: int) -> None:
+    Args:
+        builder: LLVM's.
+        lanes: numbers of a vector.
+        size: bytes of a number of an image: 4 of float32, or 2 of bfloat16.
+    """
+
+    def __init__(self, builder: Any, lanes: int, size: int) -> None:
         super().__init__(builder, 1, 1, lanes)
+        self._is_half = size == 2
+
+    def read(self, at: Any, mask: Any) -> Any:
+        """A vector of an image; with a mask zeros where it says so."""
+        if self._is_half:
+            return self.widen(self.builder.zext(self.read_halves(at, mask), self.words))
+        return self.weights(at)[0] if mask is None else self.masked_load(at, mask)
+
+    def write(self, value: Any, at: Any, mask: Any) -> None:
+        """A vector into an image, or the lanes that a mask leaves."""
+        if self._is_half:
+            self.write_halves(self.round_to_halves(value), at, mask)
+        elif mask is None:
+            self.store(value, at)
+        else:
+            self.masked_store(value, at, mask)
 
     def constant(self, number: float) -> Any:
         return ir.Constant(self.vector, [number] * self.lanes)
@@ -145,6 +168,7 @@ def transform_to_points(
     typing,
     kind,
     lanes,
+    size,
     unmasked,
     source,
     line,
@@ -163,6 +187,7 @@ def transform_to_points(
         typing: Numba's.
         kind: `INPUTS`, `WEIGHTS` or `GRADIENTS`; a literal.
         lanes: numbers of a vector; a literal.
+        size: bytes of a number of the source: 4, or 2 of bfloat16; a literal.
         unmasked: 1 if all rows, columns and lanes are there; a literal.
         source: address of the first vector.
         line: bytes from one row to the next.
@@ -175,14 +200,14 @@ def transform_to_points(
         target: address of the first of 36 results, row by row.
         step: bytes from one result to the next.
     """
-    literals = kind, lanes, unmasked
+    literals = kind, lanes, size, unmasked
     matrix = TO_POINTS[literal(kind)]
-    width, is_unmasked = literal(lanes), literal(unmasked)
+    width, bytes_each, is_unmasked = map(literal, literals[1:])
     signature = types.void(*literals, *(types.intp,) * 10)
 
     def codegen(context, builder, signature, arguments):
-        source, line, point, *bounds, count, target, step = arguments[3:]
-        tile = _Vectors(builder, width)
+        source, line, point, *bounds, count, target, step = arguments[4:]
+        tile = _Vectors(builder, width, bytes_each)
         mask = None if is_unmasked else tile.masks(count)[0]
         square = []
         for i in range(len(matrix[0])):
@@ -191,10 +216,8 @@ def transform_to_points(
                 at = tile.plus(
                     source, builder.mul(tile.word(i), line), builder.mul(tile.word(j), point)
                 )
-                if mask is None:
-                    row += tile.weights(at)
-                else:
-                    row.append(tile.masked_load(at, tile.inside(mask, bounds, i, j)))
+                inside = None if mask is None else tile.inside(mask, bounds, i, j)
+                row.append(tile.read(at, inside))
             square.append(row)
         results = tile.on_both_axes(tile.to_points, matrix, square)
         for vector in (vector for row in results for vector in row):
@@ -207,8 +230,8 @@ def transform_to_points(
 
 @intrinsic(prefer_literal=True)
 def transform_from_points(
-    typing, kind, lanes, unmasked, source, step, bias, low, target, line, point, bottom, right,
-    count, sums,
+    typing, kind, lanes, size, unmasked, source, step, bias, low, target, line, point, bottom,
+    right, count, sums,
 ):  # fmt: skip
     """Write max(A P A^T + bias, low) of 36 products, and note whether all of it was finite.
 
@@ -216,6 +239,7 @@ def transform_from_points(
         typing: Numba's.
         kind: `RESULTS` or `SUMS`; a literal.
         lanes: numbers of a vector; a literal.
+        size: bytes of a number of the target: 4, or 2 of bfloat16; a literal.
         unmasked: 1 if all rows, columns and lanes are wanted; a literal.
         source: address of the first product.
         step: bytes from one product to the next.
@@ -229,15 +253,15 @@ def transform_from_points(
         count: lanes that are written.
         sums: address of a vector that becomes NaN where a result, written or not, is not finite.
     """
-    literals = kind, lanes, unmasked
+    literals = kind, lanes, size, unmasked
     matrix = FROM_POINTS[literal(kind)]
-    width, is_unmasked = literal(lanes), literal(unmasked)
+    width, bytes_each, is_unmasked = map(literal, literals[1:])
     words = (types.intp,) * 3, (types.intp,) * 7
     signature = types.void(*literals, *words[0], types.float32, *words[1])
 
     def codegen(context, builder, signature, arguments):
-        source, step, bias, low, target, line, point, bottom, right, count, sums = arguments[3:]
-        tile = _Vectors(builder, width)
+        source, step, bias, low, target, line, point, bottom, right, count, sums = arguments[4:]
+        tile = _Vectors(builder, width, bytes_each)
         lanes_there = tile.masks(count)[0]
         mask = None if is_unmasked else lanes_there
         square = []
@@ -261,10 +285,8 @@ def transform_from_points(
                 at = tile.plus(
                     target, builder.mul(tile.word(i), line), builder.mul(tile.word(j), point)
                 )
-                if mask is None:
-                    tile.store(value, at)
-                else:
-                    tile.masked_store(value, at, tile.inside(mask, bounds, i, j))
+                inside = None if mask is None else tile.inside(mask, bounds, i, j)
+                tile.write(value, at, inside)
         # 0 times what is finite is 0. One sum of all results costs less than a look at each.
         noted = builder.fadd(tile.weights(sums)[0], builder.fmul(total, tile.constant(0.0)))
         tile.store(noted, sums)

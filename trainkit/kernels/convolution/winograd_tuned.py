@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, row_size
 from trainkit.kernels.jit import kernel_family
@@ -25,6 +26,11 @@ Pair = tuple[int, int]
 
 RESULTS = kernel_family.Family("winograd_results", "convolution.winograd_compiled", "results")
 SUMS = kernel_family.Family("winograd_sums", "convolution.winograd_compiled", "sums")
+HALF_RESULTS = kernel_family.Family(
+    "winograd_half_results", "convolution.winograd_compiled", "half_results"
+)
+HALF_SUMS = kernel_family.Family("winograd_half_sums", "convolution.winograd_compiled", "half_sums")
+"""For images of bfloat16, which transforms read and write; weights are float32 there, too."""
 
 ENABLED = os.environ.get("TRAINKIT_WINOGRAD", "").strip() != "0"
 """Whether any convolution is made in this way."""
@@ -74,7 +80,9 @@ def forward(
     not would spread over its whole tile.
     """
     filters = kernel.shape[-1]
-    shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
+    shift = np.zeros(filters, np.float32)
+    if bias is not None:
+        shift = kernel_family.owned(bias.astype(np.float32, copy=False))
     before = w.pads[0][0], w.pads[1][0]
     return _results((x, kernel, shift), before, w.out, low, seconds, turn=False)
 
@@ -90,10 +98,11 @@ def input_gradient(w: Windows, g: Array, kernel: Array, seconds: float) -> Array
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | None:
-    """The gradient by the kernel, or `None` where the compiled kernel is not there yet."""
+    """The gradient by the kernel, float32, or `None` where the compiled kernel is not there yet."""
     channels, filters = x.shape[-1], g.shape[-1]
     sixteens = _sixteens(filters)
-    run = SUMS.find((sixteens,), seconds)
+    is_half = x.dtype == bfloat16.dtype
+    run = (HALF_SUMS if is_half else SUMS).find((sixteens,), seconds)
     if run is None:
         return None
     rows, vectors, lanes = tiling(sixteens)
@@ -113,7 +122,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     grads = np.empty(PRODUCTS * row_size(together * grads_row) + LINE + width, np.float32)
     products = np.empty(shares * sums, np.float32)
     y = np.empty((9, channels, filters), np.float32)
-    images = kernel_family.owned(x), kernel_family.owned(g)
+    images = _image_bits(x), _image_bits(g)
     numbers = w.pads[0][0], w.pads[1][0], strip, shares
     run(pool, parts, *images, inputs, grads, products, y, numbers)
     return y.reshape(3, 3, channels, filters)
@@ -171,7 +180,8 @@ def _results(
     x, kernel, shift = operands
     filters, (batch, channels) = len(shift), x.shape[::3]
     sixteens = _sixteens(filters)
-    run = RESULTS.find((sixteens,), seconds)
+    is_half = x.dtype == bfloat16.dtype
+    run = (HALF_RESULTS if is_half else RESULTS).find((sixteens,), seconds)
     if run is None:
         return None
     rows, vectors, lanes = tiling(sixteens)
@@ -182,12 +192,18 @@ def _results(
     packed = np.empty(size + LINE, np.float32)
     pool, _ = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
     parts = min(division.tasks, 4 * pools.compute_threads()) if pool else 1
-    y = np.empty((batch, *out, filters), np.float32)
+    y = np.empty((batch, *out, filters), x.dtype)
     noted = np.zeros((parts, lanes), np.float32)
-    images = kernel_family.owned(x), kernel_family.owned(kernel).reshape(9, *kernel.shape[2:])
+    images = _image_bits(x), kernel_family.owned(kernel).reshape(9, *kernel.shape[2:])
     numbers = *before, division.strip, division.shares, int(turn), int(division.alone)
-    run(pool, parts, *images, packed, shift, y, noted, numbers, np.float32(low))
+    run(pool, parts, *images, packed, shift, _image_bits(y), noted, numbers, np.float32(low))
     return y if np.isfinite(noted).all() else None
+
+
+def _image_bits(x: Array) -> Array:
+    """Images as kernels take them: float32 as it is, bfloat16 as its bits."""
+    x = kernel_family.owned(x)
+    return x.view(np.uint16) if x.dtype == bfloat16.dtype else x
 
 
 def _tiles(out: tuple[int, ...]) -> int:

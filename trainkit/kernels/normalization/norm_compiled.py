@@ -1,6 +1,7 @@
 """Normalization over rows or over columns of a matrix, forward and backward, each in two passes.
 
 Over columns also with a rectifier behind it: limits for results, and for what comes back a choice.
+What is normalized over columns is float32 or bfloat16; all else is float32.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import numpy as np
 from numba import float32, int64
 
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.elements import HALVES, as_element, as_float, as_stored
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -71,8 +73,7 @@ def rows_gradient(part, parts, g, x, scale, epsilon, result, by_scale, by_offset
 # rounded as they are written, and what is rectified has the bits of a rectifier of its own.
 
 
-@by_parts(MATRIX, VECTOR, MATRIX, MATRIX, exact=True, apart=True)
-def column_sums(part, parts, a, centre, one, two):
+def _column_sums(part, parts, a, centre, one, two):
     """Sums of each worker's share of the rows: of a - centre, and of its square."""
     count, features = a.shape
     workers = one.shape[0]
@@ -87,26 +88,34 @@ def column_sums(part, parts, a, centre, one, two):
         for row in range(first_row, unrolled_end, step):
             second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)
             for f in range(features):
-                w, x = a[row, f] - centre[f], a[second, f] - centre[f]
-                y, z = a[third, f] - centre[f], a[fourth, f] - centre[f]
+                w, x = as_float(a[row, f]) - centre[f], as_float(a[second, f]) - centre[f]
+                y, z = as_float(a[third, f]) - centre[f], as_float(a[fourth, f]) - centre[f]
                 one[worker, f] = one[worker, f] + w + x + y + z
                 two[worker, f] = two[worker, f] + w * w + x * x + y * y + z * z
         for row in range(unrolled_end, last_row):
             for f in range(features):
-                w = a[row, f] - centre[f]
+                w = as_float(a[row, f]) - centre[f]
                 one[worker, f] += w
                 two[worker, f] += w * w
 
 
-@by_parts(MATRIX, VECTOR, VECTOR, float32, float32, MATRIX, exact=True, apart=True)
-def columns(part, parts, a, p, r, low, high, y):
+column_sums = by_parts(MATRIX, VECTOR, MATRIX, MATRIX, exact=True, apart=True)(_column_sums)
+half_column_sums = by_parts(HALVES, VECTOR, MATRIX, MATRIX, exact=True, apart=True)(_column_sums)
+
+
+def _columns(part, parts, a, p, r, low, high, y):
     """Y = p * a + r, a factor and a shift for each column, held between `low` and `high`."""
     first, last = chunk_range(part, parts, a.shape[0], 1)
     for row in range(first, last):
         for f in range(a.shape[1]):
-            value = p[f] * a[row, f] + r[f]
+            value = p[f] * as_float(a[row, f]) + r[f]
             value = value if value > low or value != value else low
-            y[row, f] = high if value > high else value
+            y[row, f] = as_element(high if value > high else value, y)
+
+
+_FACTORS = *[VECTOR] * 2, *[float32] * 2
+columns = by_parts(MATRIX, *_FACTORS, MATRIX, exact=True, apart=True)(_columns)
+half_columns = by_parts(HALVES, *_FACTORS, HALVES, exact=True, apart=True)(_columns)
 
 
 @inlined
@@ -125,8 +134,7 @@ def _passed_between(g, z, high):
 # a shift make them anew, rounded as `columns` did, with one tensor less to read in each pass.
 
 
-@by_parts(*[MATRIX] * 2, *[VECTOR] * 3, float32, int64, MATRIX, MATRIX, exact=True, apart=True)
-def gradient_sums(part, parts, g, x, factor, shift, centre, high, kind, one, two):
+def _gradient_sums(part, parts, g, x, factor, shift, centre, high, kind, one, two):
     """Sums of each worker's share of the rows: of h, and of h * (x - centre).
 
     With kind 0 h is g; with 1 what a rectifier of x * factor + shift passes of it; with 2 what one
@@ -143,33 +151,57 @@ def gradient_sums(part, parts, g, x, factor, shift, centre, high, kind, one, two
         for row in range(first_row, last_row):
             if kind == 0:
                 for f in range(features):
-                    one[worker, f] += g[row, f]
-                    two[worker, f] += g[row, f] * (x[row, f] - centre[f])
+                    h = as_float(g[row, f])
+                    one[worker, f] += h
+                    two[worker, f] += h * (as_float(x[row, f]) - centre[f])
             elif kind == 1:
                 for f in range(features):
-                    h = _pass(g[row, f], factor[f] * x[row, f] + shift[f])
+                    level = as_float(x[row, f])
+                    z = as_stored(factor[f] * level + shift[f], x)
+                    h = _pass(as_float(g[row, f]), z)
                     one[worker, f] += h
-                    two[worker, f] += h * (x[row, f] - centre[f])
+                    two[worker, f] += h * (level - centre[f])
             else:
                 for f in range(features):
-                    h = _passed_between(g[row, f], factor[f] * x[row, f] + shift[f], high)
+                    level = as_float(x[row, f])
+                    z = as_stored(factor[f] * level + shift[f], x)
+                    h = _passed_between(as_float(g[row, f]), z, high)
                     one[worker, f] += h
-                    two[worker, f] += h * (x[row, f] - centre[f])
+                    two[worker, f] += h * (level - centre[f])
 
 
-@by_parts(*[MATRIX] * 2, *[VECTOR] * 5, float32, int64, MATRIX, exact=True, apart=True)
-def gradient_columns(part, parts, g, x, factor, shift, p, q, r, high, kind, y):
+_CHOICE = float32, int64
+_SUMS = *[VECTOR] * 3, *_CHOICE, MATRIX, MATRIX
+gradient_sums = by_parts(MATRIX, MATRIX, *_SUMS, exact=True, apart=True)(_gradient_sums)
+half_gradient_sums = by_parts(HALVES, HALVES, *_SUMS, exact=True, apart=True)(_gradient_sums)
+
+
+def _gradient_columns(part, parts, g, x, factor, shift, p, q, r, high, kind, y):
     """Y = p * h + q * x + r, factors for each column; h as for `gradient_sums`."""
     first, last = chunk_range(part, parts, g.shape[0], 1)
     for row in range(first, last):
         if kind == 0:
             for f in range(g.shape[1]):
-                y[row, f] = p[f] * g[row, f] + q[f] * x[row, f] + r[f]
+                value = p[f] * as_float(g[row, f]) + q[f] * as_float(x[row, f]) + r[f]
+                y[row, f] = as_element(value, y)
         elif kind == 1:
             for f in range(g.shape[1]):
-                h = _pass(g[row, f], factor[f] * x[row, f] + shift[f])
-                y[row, f] = p[f] * h + q[f] * x[row, f] + r[f]
+                level = as_float(x[row, f])
+                z = as_stored(factor[f] * level + shift[f], x)
+                h = _pass(as_float(g[row, f]), z)
+                y[row, f] = as_element(p[f] * h + q[f] * level + r[f], y)
         else:
             for f in range(g.shape[1]):
-                h = _passed_between(g[row, f], factor[f] * x[row, f] + shift[f], high)
-                y[row, f] = p[f] * h + q[f] * x[row, f] + r[f]
+                level = as_float(x[row, f])
+                z = as_stored(factor[f] * level + shift[f], x)
+                h = _passed_between(as_float(g[row, f]), z, high)
+                y[row, f] = as_element(p[f] * h + q[f] * level + r[f], y)
+
+
+_BACK = *[VECTOR] * 5, *_CHOICE
+gradient_columns = by_parts(*[MATRIX] * 2, *_BACK, MATRIX, exact=True, apart=True)(
+    _gradient_columns
+)
+half_gradient_columns = by_parts(*[HALVES] * 2, *_BACK, HALVES, exact=True, apart=True)(
+    _gradient_columns
+)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
@@ -28,17 +29,48 @@ ROWS_GRADIENT = ArrayKernel(
     "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient",
     "rows rows ones number width", "rows shares shares", plain=12.8, compiled=0.3,
 )  # fmt: skip
-COLUMN_SUMS = kernel_family.Family(
-    "moment_sums", "normalization.norm_compiled", "column_sums", formerly="column_sums"
-)
-COLUMNS = kernel_family.Family("scaled_columns", "normalization.norm_compiled", "columns")
-GRADIENT_SUMS = kernel_family.Family(
-    "moment_gradient_sums", "normalization.norm_compiled", "gradient_sums"
-)
-GRADIENT_COLUMNS = kernel_family.Family(
-    "scaled_gradient_columns", "normalization.norm_compiled", "gradient_columns"
-)
-_FORWARD, _BACKWARD = (COLUMN_SUMS, COLUMNS), (COLUMN_SUMS, GRADIENT_SUMS, GRADIENT_COLUMNS)
+
+
+class _ColumnKernels(NamedTuple):
+    """The kernels over columns for one dtype of what is normalized.
+
+    Attributes:
+        sums: for moments.
+        scaled: for results.
+        gradient_sums: for gradients of the parameters.
+        gradient: for those of the input.
+    """
+
+    sums: kernel_family.Family
+    scaled: kernel_family.Family
+    gradient_sums: kernel_family.Family
+    gradient: kernel_family.Family
+
+    @property
+    def forward(self) -> tuple[kernel_family.Family, ...]:
+        """Those that a batch needs."""
+        return self.sums, self.scaled
+
+    @property
+    def backward(self) -> tuple[kernel_family.Family, ...]:
+        """Those that its gradient needs."""
+        return self.sums, self.gradient_sums, self.gradient
+
+
+def _column_kernels(prefix: str, formerly: str | None = None) -> _ColumnKernels:
+    file = "normalization.norm_compiled"
+    return _ColumnKernels(
+        kernel_family.Family(
+            f"{prefix}moment_sums", file, f"{prefix}column_sums", formerly=formerly
+        ),
+        kernel_family.Family(f"{prefix}scaled_columns", file, f"{prefix}columns"),
+        kernel_family.Family(f"{prefix}moment_gradient_sums", file, f"{prefix}gradient_sums"),
+        kernel_family.Family(f"{prefix}scaled_gradient_columns", file, f"{prefix}gradient_columns"),
+    )
+
+
+KERNELS = {_F32: _column_kernels("", "column_sums"), bfloat16.dtype: _column_kernels("half_")}
+"""By the dtype of what is normalized. Bits of bfloat16 are read, and float32 rounded once."""
 
 
 class Rectifier(NamedTuple):
@@ -64,19 +96,19 @@ _NANOSECONDS = 0.25
 
 
 def _matrix(x: Array, features: int) -> Array:
-    return owned(x).reshape(-1, features)
+    """Rows of features as a kernel takes them: float32, or the bits of bfloat16."""
+    rows = owned(x).reshape(-1, features)
+    return rows if rows.dtype is _F32 else rows.view(np.uint16)
 
 
 def _filled(vector: Array | None, features: int, value: float) -> Array:
-    return np.full(features, value, np.float32) if vector is None else owned(vector).reshape(-1)
+    if vector is None:
+        return np.full(features, value, np.float32)
+    return owned(vector.astype(np.float32, copy=False)).reshape(-1)
 
 
 def _seconds(x: Array, passes: int) -> float:
     return passes * int(x.nbytes) / kernel_family.BYTES_PER_SECOND
-
-
-def _is_ready(*arrays: Array | None) -> bool:
-    return all(a is None or (a.dtype is _F32 and a.size) for a in arrays)
 
 
 def trailing_size(x: Array, axis: tuple[int, ...]) -> int:
@@ -110,16 +142,22 @@ def normalized_rows_gradient(
 
 def columns_are_compiled() -> bool:
     """Whether all kernels over columns are at hand, so that they serve from the first call."""
-    return all(family.find((), 0.0) is not None for family in {*_FORWARD, *_BACKWARD})
+    families = {family for kernels in KERNELS.values() for family in kernels}
+    return all(family.find((), 0.0) is not None for family in families)
 
 
-def _columns_ready(
-    families: Sequence[Any], x: Array, axis: tuple[int, ...], *others: Array | None
-) -> bool:
-    """Whether kernels are compiled and serve normalization over all axes but the last."""
-    if axis != (x.ndim - 1,) or not _is_ready(x, *others):
-        return False
-    return None not in [family.find((), _seconds(x, 4)) for family in families]
+def _column_kernels_for(
+    x: Array, axis: tuple[int, ...], vectors: Sequence[Array | None], backward: bool = False
+) -> _ColumnKernels | None:
+    """The kernels that normalize `x` over all axes but the last, if they are compiled."""
+    kernels = KERNELS.get(x.dtype)
+    if kernels is None or axis != (x.ndim - 1,) or not x.size:
+        return None
+    if not all(v is None or (v.dtype in KERNELS and v.size) for v in vectors):
+        return None
+    families = kernels.backward if backward else kernels.forward
+    is_ready = None not in [family.find((), _seconds(x, 4)) for family in families]
+    return kernels if is_ready else None
 
 
 def _sum(parts: Array) -> tuple[Array, Array]:
@@ -127,11 +165,11 @@ def _sum(parts: Array) -> tuple[Array, Array]:
     return one, two
 
 
-def _statistics(flat: Array) -> tuple[Array, Array]:
+def _statistics(kernels: _ColumnKernels, x: Array, flat: Array) -> tuple[Array, Array]:
     """Mean and variance of each column; about the first row, so that nothing cancels."""
-    near = flat[0].copy()
+    near = owned(x).reshape(flat.shape)[0].astype(np.float32)
     parts = np.empty((2, WORKERS, flat.shape[1]), np.float32)
-    run = COLUMN_SUMS.find((), 1.0)
+    run = kernels.sums.find((), 1.0)
     run(*shared(_NANOSECONDS * flat.size), flat, near, *parts)
     one, two = _sum(parts)
     shift = one / np.float32(len(flat))
@@ -159,18 +197,23 @@ def normalized_columns(
     epsilon: float,
     rectifier: Rectifier = NONE,
 ) -> tuple[Array, Array, Array] | None:
-    """(y, mean, variance) of a batch, or `None` where the plain version is to do it."""
-    if not _columns_ready(_FORWARD, x, axis, scale, offset):
+    """(y, mean, variance) of a batch, or `None` where the plain version is to do it.
+
+    Mean and variance have the dtype of the scale, that of `x` where there is none.
+    """
+    kernels = _column_kernels_for(x, axis, (scale, offset))
+    if kernels is None:
         return None
     features = x.shape[-1]
     flat = _matrix(x, features)
-    mean, variance = _statistics(flat)
+    mean, variance = _statistics(kernels, x, flat)
     factor, shift = _factor_and_shift(features, scale, offset, mean, variance, epsilon)
-    y = np.empty(x.shape, np.float32)
+    y = np.empty(x.shape, x.dtype)
     limits = np.float32(rectifier.low), np.float32(rectifier.high)
-    run = COLUMNS.find((), 1.0)
-    run(*shared(_NANOSECONDS * x.size), flat, factor, shift, *limits, y.reshape(flat.shape))
-    return y, mean, variance
+    run = kernels.scaled.find((), 1.0)
+    run(*shared(_NANOSECONDS * x.size), flat, factor, shift, *limits, _matrix(y, features))
+    dtype = (x if scale is None else scale).dtype
+    return y, mean.astype(dtype, copy=False), variance.astype(dtype, copy=False)
 
 
 def normalized_columns_gradient(
@@ -201,18 +244,21 @@ def normalized_columns_gradient(
         offset: what is added to features, or `None` for zeros; no more than a rectifier asks.
         rectifier: what comes behind the normalization.
     """
-    if not _columns_ready(_BACKWARD, x, axis, g, scale, by_mean, by_variance, offset):
+    vectors = scale, by_mean, by_variance, offset
+    kernels = _column_kernels_for(x, axis, vectors, backward=True)
+    if kernels is None or g.dtype != x.dtype or g.shape != x.shape:
         return None
+    dtype = (x if scale is None else scale).dtype
     features = x.shape[-1]
     flat, grads = _matrix(x, features), _matrix(g, features)
     count = np.float32(len(flat))
-    mean, variance = moments or _statistics(flat)
+    mean, variance = moments or _statistics(kernels, x, flat)
     forward = _factor_and_shift(features, scale, offset, mean, variance, epsilon)
     factor = 1 / np.sqrt(variance + np.float32(epsilon))
     weight = _filled(scale, features, 1.0)
     parts = np.empty((2, WORKERS, features), np.float32)
     choice, work = (np.float32(rectifier.high), rectifier.kind), shared(_NANOSECONDS * x.size)
-    run = GRADIENT_SUMS.find((), 1.0)
+    run = kernels.gradient_sums.find((), 1.0)
     run(*work, grads, flat, *forward, mean, *choice, *parts)
     by_offset, by_centred = _sum(parts)
     by_scale = by_centred * factor
@@ -221,11 +267,11 @@ def normalized_columns_gradient(
     q = -p * factor * by_scale / count
     r = -p * by_offset / count
     if by_variance is not None:
-        q = q + 2 * by_variance.reshape(-1) / count
+        q = q + 2 * _filled(by_variance, features, 0.0) / count
     if by_mean is not None:
-        r = r + by_mean.reshape(-1) / count
-    result = np.empty(x.shape, np.float32)
-    run = GRADIENT_COLUMNS.find((), 1.0)
+        r = r + _filled(by_mean, features, 0.0) / count
+    result = np.empty(x.shape, x.dtype)
+    run = kernels.gradient.find((), 1.0)
     factors = p, q, r - q * mean
-    run(*work, grads, flat, *forward, *factors, *choice, result.reshape(flat.shape))
-    return result, by_scale, by_offset
+    run(*work, grads, flat, *forward, *factors, *choice, _matrix(result, features))
+    return result, by_scale.astype(dtype, copy=False), by_offset.astype(dtype, copy=False)

@@ -6,6 +6,7 @@ import numpy as np
 from numba import types
 
 from trainkit.kernels.jit.builders import CUBE, MATRIX, READ_CUBE, READ_MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.elements import READ_HALF_CUBE, READ_HALVES, as_float
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -138,8 +139,7 @@ def running_columns(part, parts, x, y, columns):
                 y[block, i, c] = y[block, i - 1, c] + x[block, i, c]
 
 
-@by_parts(READ_MATRIX, MATRIX, apart=True)
-def column_sums(part, parts, x, shares):
+def _column_sums(part, parts, x, shares):
     """Sums of the columns, of each worker's share of the rows; four rows share a sum's way."""
     workers, width = shares.shape
     start, stop = chunk_range(part, parts, workers, 1)
@@ -151,21 +151,29 @@ def column_sums(part, parts, x, shares):
             shares[worker, c] = 0
         for row in range(first, fours, 4):
             for c in range(width):
-                pair, other = x[row, c] + x[row + 1, c], x[row + 2, c] + x[row + 3, c]
+                pair = as_float(x[row, c]) + as_float(x[row + 1, c])
+                other = as_float(x[row + 2, c]) + as_float(x[row + 3, c])
                 shares[worker, c] += pair + other
         for row in range(fours, last):
             for c in range(width):
-                shares[worker, c] += x[row, c]
+                shares[worker, c] += as_float(x[row, c])
 
 
-@by_parts(READ_CUBE, MATRIX, apart=True)
-def middle_sums(part, parts, x, y):
+column_sums = by_parts(READ_MATRIX, MATRIX, apart=True)(_column_sums)
+half_column_sums = by_parts(READ_HALVES, MATRIX, apart=True)(_column_sums)
+
+
+def _middle_sums(part, parts, x, y):
     """Sums along the middle axis."""
     outer, size, inner = x.shape
     start, stop = chunk_range(part, parts, outer, 1)
     for block in range(start, stop):
         for c in range(inner):
-            y[block, c] = x[block, 0, c]
+            y[block, c] = as_float(x[block, 0, c])
         for i in range(1, size):
             for c in range(inner):
-                y[block, c] += x[block, i, c]
+                y[block, c] += as_float(x[block, i, c])
+
+
+middle_sums = by_parts(READ_CUBE, MATRIX, apart=True)(_middle_sums)
+half_middle_sums = by_parts(READ_HALF_CUBE, MATRIX, apart=True)(_middle_sums)

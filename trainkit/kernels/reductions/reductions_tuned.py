@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import shared
@@ -41,6 +42,13 @@ COLUMN_SUMS = kernel_family.Family(
 MIDDLE_SUMS = kernel_family.Family(
     "middle_sums", "reductions.reductions_compiled", "middle_sums", alone=True
 )
+HALF_COLUMN_SUMS = kernel_family.Family(
+    "reduced_half_columns", "reductions.reductions_compiled", "half_column_sums", alone=True
+)
+HALF_MIDDLE_SUMS = kernel_family.Family(
+    "half_middle_sums", "reductions.reductions_compiled", "half_middle_sums", alone=True
+)
+"""Of bfloat16, whose bits they read, in float32."""
 
 FEWEST = 1 << 14
 """Smaller arrays are left to NumPy without a further look, or to the fused loops of a graph."""
@@ -231,6 +239,14 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     They are products with ones, for which BLAS uses all cores. The errors are those of NumPy's
     sums or smaller. Sums of rows are left to NumPy's own loop, which compiled graphs call too.
     """
+    total = wide_axis_sum(x, axis, keepdims)
+    return total if total is None or total.dtype == x.dtype else total.astype(x.dtype)
+
+
+def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """The same as float32 where that is what bfloat16 is summed in."""
+    if x.dtype == bfloat16.dtype:
+        return _half_axis_sum(x, axis, keepdims)
     if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     cube = _cube(x.shape, axis)
@@ -249,6 +265,30 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     else:
         return None
     return total.reshape(keepdims_shape if keepdims else short)
+
+
+def _half_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """Sums of bfloat16 along leading axes or axes in the middle, by kernels that read its bits."""
+    if x.size < FEWEST or not x.flags.c_contiguous:
+        return None
+    cube = _cube(x.shape, axis)
+    if cube is None or cube.inner == 1:
+        return None
+    bits, shape = x.view(np.uint16), cube.kept if keepdims else cube.short
+    family = HALF_COLUMN_SUMS if cube.outer == 1 else HALF_MIDDLE_SUMS
+    run = family.find((), _SUM_SECONDS * x.size)
+    if run is None:
+        return None
+    pool, parts = shared(_SUM_NANOSECONDS * x.size)
+    if cube.outer > 1:
+        y = np.empty((cube.outer, cube.inner), np.float32)
+        run(pool, parts, bits.reshape(cube.outer, cube.size, cube.inner), y)
+        return y.reshape(shape)
+    folds = _folds(cube.size, cube.inner) or 1
+    parts = min(parts, _SHARES)
+    sums = np.empty((parts, folds * cube.inner), np.float32)
+    run(pool, parts, bits.reshape(-1, folds * cube.inner), sums)
+    return np.add.reduce(sums.reshape(parts * folds, cube.inner), 0).reshape(shape)
 
 
 def _middle_sum(x: Array) -> Array:

@@ -32,7 +32,12 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.values.docstrings import describe_arguments
-from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_sum, may_use_blas
+from trainkit.kernels.reductions.reductions_tuned import (
+    FEWEST,
+    axis_sum,
+    may_use_blas,
+    wide_axis_sum,
+)
 from trainkit.ops.core.vmap import as_stack, reshaped, stacked
 from trainkit.ops.math.elementwise import (
     cast,
@@ -267,8 +272,11 @@ def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 
 
 def _mean_by_blas(x: Array, *, axis: Axis, keepdims: bool) -> Array | None:
-    total = axis_sum(x, axis, keepdims)
-    return None if total is None else total / (x.size // total.size)
+    total = wide_axis_sum(x, axis, keepdims)
+    if total is None:
+        return None
+    mean = total / (x.size // total.size)
+    return mean if mean.dtype == x.dtype else mean.astype(x.dtype)
 
 
 @primitive(
