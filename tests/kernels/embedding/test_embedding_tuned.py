@@ -1,6 +1,7 @@
 """The compiled gradient of an embedding against NumPy's sum by index."""
 
 import numpy as np
+import pytest
 
 from trainkit.kernels.embedding import embedding_tuned
 
@@ -12,6 +13,31 @@ def test_rows_are_added_up_by_their_id(eager, rng):
     np.add.at(expected, ids, rows)
     np.testing.assert_array_equal(embedding_tuned.sum_by_id(rows, ids, 12), expected)
     assert embedding_tuned.sum_by_id(rows.astype("float64"), ids, 12) is None
+
+
+@pytest.mark.parametrize("features", [1, 7, 40])
+def test_rows_are_added_to_those_that_their_ids_name(eager, rng, features):
+    rows = rng.normal(size=(50, features)).astype("float32")
+    ids = rng.integers(0, 9, 50).astype("int32")
+    result = rng.normal(size=(12, features)).astype("float32")
+    expected = result.copy()
+    np.add.at(expected, ids, rows)
+    assert embedding_tuned.add_by_id(result, ids, rows)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_nothing_is_added_where_an_id_is_outside_or_numbers_are_others(eager, rng):
+    rows, result = np.ones((3, 2), "float32"), np.zeros((4, 2), "float32")
+    for ids in ([0, 4, 1], [0, -1, 1]):
+        assert not embedding_tuned.add_by_id(result, np.array(ids), rows)
+    ids = np.array([0, 1, 2])
+    assert not embedding_tuned.add_by_id(result, ids, rows.astype("float64"))
+    assert not embedding_tuned.add_by_id(result.astype("float64"), ids, rows)
+    assert not embedding_tuned.add_by_id(result, ids[:0], rows[:0])
+    transposed = np.zeros((2, 4), "float32").T
+    assert not embedding_tuned.add_by_id(transposed, ids, rows)
+    assert not result.any()
+    assert not transposed.any()
 
 
 def test_much_work_is_split_among_as_many_threads_as_were_chosen(monkeypatch):

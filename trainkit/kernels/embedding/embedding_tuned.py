@@ -15,6 +15,9 @@ Array = Any
 
 _F32 = np.dtype(np.float32)
 SUM_BY_ID = kernel_family.Family("sum_by_id", "embedding.embedding_compiled", "sum_by_id")
+ADD_BY_ID = kernel_family.Family(
+    "add_by_id", "embedding.embedding_compiled", "add_by_id", exact=True
+)
 _NANOSECONDS = 0.1
 """What the compiled kernel takes for an element."""
 
@@ -33,8 +36,30 @@ def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
     if run is None:
         return None
     result = np.empty((count, features), np.float32)
+    run(*_arguments(rows.reshape(-1, features), ids, result))
+    return result
+
+
+def add_by_id(result: Array, ids: Array, rows: Array) -> bool:
+    """Add rows of `rows` to those of `result` that their ids name; False where nothing was done.
+
+    Each sum is made in the order of the rows, which is `np.add.at`'s. What has ids outside is left
+    to the caller, who has an error to raise.
+    """
+    if rows.dtype is not _F32 or result.dtype is not _F32 or not rows.size:
+        return False
+    if not result.flags.carray:
+        return False
+    run = ADD_BY_ID.find((), 6 * rows.nbytes / kernel_family.BYTES_PER_SECOND)
+    if run is None or ids.min() < 0 or ids.max() >= len(result):
+        return False
+    run(*_arguments(rows, ids, result))
+    return True
+
+
+def _arguments(rows: Array, ids: Array, result: Array) -> tuple[Any, ...]:
+    """What a kernel takes: the pool, the parts, and the arrays in its layout."""
     pool, parts = shared(_NANOSECONDS * (rows.size + result.size))
     parts = min(parts, pools.compute_threads())  # each of them looks at all ids
     flat = ids.reshape(-1).astype(np.int64, copy=False)
-    run(pool, parts, owned(rows).reshape(-1, features), owned(flat), result)
-    return result
+    return pool, parts, owned(rows), owned(flat), result

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import (
@@ -24,6 +26,7 @@ from trainkit.core.errors import PositionError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Reading, Variable
+from trainkit.kernels.embedding.row_additions import add_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.indexing import index_keys
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 _TAPES = trace_state.TAPES
 _PLAIN = frozenset((int, slice, type(None), type(...)))
+_ROWS: Key = ("@0",)
+"""The key of `x[ids]`."""
 
 # ------------------------------------------------------------------ ints and slices
 
@@ -86,7 +91,7 @@ def _at_rule(x: Spec, *parts: Spec, key: Key) -> Spec:
     _at_rule,
     semantics=INDEXING,
     text="beside numbers",
-    rows=lambda settings: "read" if settings["key"] == ("@0",) else None,
+    rows=lambda settings: "read" if settings["key"] == _ROWS else None,
 )
 def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
@@ -106,6 +111,9 @@ def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) ->
     live = index_keys.with_parts(xp, x, key, parts)
     if index_keys.distinct(key, parts):
         out[live] = g
+    elif xp is np and key == _ROWS and out.size and g.size:
+        ids = parts[0].reshape(-1)
+        add_rows(np, out.reshape(len(out), -1), ids, g.reshape(ids.size, -1))
     else:
         scatter_at(xp, "add", out, live, g)
     return out

@@ -20,6 +20,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.embedding.row_additions import add_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -30,7 +31,6 @@ from trainkit.ops.core.vmap import (
     stacked,
 )
 from trainkit.ops.indexing.gathering import (
-    add_rows,
     first_outside,
     positions,
     take,
