@@ -7,6 +7,8 @@ from functools import lru_cache
 
 _NAMED = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
 _CPUINFO = "/proc/cpuinfo"
+CACHE_LINE = 64
+"""Bytes of a line of a cache."""
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _USUAL = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
 """Bytes of caches where nobody says: what most processors have at least."""

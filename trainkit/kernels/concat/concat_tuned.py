@@ -28,15 +28,10 @@ _NANOSECONDS = 0.3
 
 def concatenate(*xs: Array, axis: int) -> Array | None:
     """`np.concatenate`, or `None` where that is to do it."""
-    first = xs[0]
-    if thread_pool() is None or any(
-        type(x) is not np.ndarray or x.dtype is not _F32 or not x.flags.c_contiguous for x in xs
-    ):
+    if not _is_served(xs, axis):
         return None
-    if not -first.ndim <= axis < first.ndim:
-        return None
-    axis %= first.ndim
-    before, behind = first.shape[:axis], first.shape[axis + 1 :]
+    axis %= xs[0].ndim
+    before, behind = xs[0].shape[:axis], xs[0].shape[axis + 1 :]
     if any(x.shape[:axis] != before or x.shape[axis + 1 :] != behind for x in xs):
         return None
     rows, lengths = math.prod(before), [x.shape[axis] * math.prod(behind) for x in xs]
@@ -57,9 +52,7 @@ def pieces(x: Array, cuts: Sequence[int], axis: int) -> tuple[Array, ...] | None
     Kernels take arrays in row-major order: one that is given a view copies it, and where a gradient
     goes back through a concatenation several are given it.
     """
-    if thread_pool() is None or type(x) is not np.ndarray or x.dtype is not _F32:
-        return None
-    if not x.flags.c_contiguous or not -x.ndim <= axis < x.ndim:
+    if not _is_served((x,), axis):
         return None
     axis %= x.ndim
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
@@ -79,6 +72,15 @@ def pieces(x: Array, cuts: Sequence[int], axis: int) -> tuple[Array, ...] | None
         _copy(run, columns, piece.reshape(rows, size * inside))
         results.append(piece)
     return tuple(results)
+
+
+def _is_served(arrays: Sequence[Array], axis: int) -> bool:
+    """Whether threads can copy rows of these arrays, and the first has such an axis."""
+    return (
+        thread_pool() is not None
+        and all(type(x) is np.ndarray and x.dtype is _F32 and x.flags.c_contiguous for x in arrays)
+        and -arrays[0].ndim <= axis < arrays[0].ndim
+    )
 
 
 def _kernel(rows: int, lengths: Sequence[int]) -> Any:

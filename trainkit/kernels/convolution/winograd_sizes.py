@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from trainkit.core.cpu.processor import CACHE_LINE
+
 STEP = 4
 """Results of a tile along an axis."""
 SPAN = 6
 """Numbers that they see along it, and points."""
 PRODUCTS = SPAN * SPAN
 """Of a tile, for each channel and filter."""
-LINE = 16
+LINE = CACHE_LINE // 4
 """Numbers of a line of the cache."""
 
 

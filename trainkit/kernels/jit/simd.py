@@ -8,7 +8,6 @@ from llvmlite import ir
 
 F32, I64, I32 = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 BYTES = 4  # of a float32
-CACHE_LINE = 64
 
 
 class Tile:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_tiling
-from trainkit.kernels.jit.simd import CACHE_LINE
 from trainkit.kernels.matmul.bfloat16_tiles import copy_words, half_tile, join_rows, turn_words
 from trainkit.kernels.threads.parallel_for import chunk_range
 

@@ -8,10 +8,11 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import CACHE_LINE, Loop, Tile, literal
+from trainkit.kernels.jit.simd import Loop, Tile, literal
 
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()

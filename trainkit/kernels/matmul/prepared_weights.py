@@ -23,13 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.process import forks
 from trainkit.core.variable import WATCHERS
 
 Array = Any
 
-CACHE_LINE = 64
-"""Bytes of a line of a cache."""
 MOST_BYTES = 1 << 31
 """Bytes of strips of all programs together; what comes then is copied at each call."""
 _MOST_CALLS = 1 << 12

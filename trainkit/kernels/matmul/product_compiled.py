@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, copy_rows, turn_square
 from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
@@ -18,7 +19,6 @@ from trainkit.kernels.jit.register_tiles import (
     block_tiling,
     tiling,
 )
-from trainkit.kernels.jit.simd import CACHE_LINE
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import (
     fetching_product_tile,
