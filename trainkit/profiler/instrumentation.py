@@ -11,7 +11,6 @@ import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trainkit.core.dispatch import native, trace_state
@@ -248,8 +247,9 @@ def exchanged(function: Any, make: Callable[[Callable[..., Any]], Any]) -> Undo:
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     original.__kwdefaults__ = defaults
-    stand_in = _passing_on(len(code.co_freevars)).replace(
-        co_name=code.co_name, co_qualname=code.co_qualname
+    # A function's code has to have as many free variables as the function has cells.
+    stand_in = _passing_on.__code__.replace(
+        co_name=code.co_name, co_qualname=code.co_qualname, co_freevars=code.co_freevars
     )
     function.__kwdefaults__ = {"__trainkit_call__": make(original)}
     function.__code__ = stand_in
@@ -261,19 +261,5 @@ def exchanged(function: Any, make: Callable[[Callable[..., Any]], Any]) -> Undo:
     return put_back
 
 
-@lru_cache
-def _passing_on(count: int) -> types.CodeType:
-    """Code that passes its arguments on, with as many free variables as the code it replaces."""
-    names = [f"free_{i}" for i in range(count)]
-    lines = [
-        "def around():",
-        *[f"    {name} = None" for name in names],
-        "    def passing_on(*args, __trainkit_call__, **kwargs):",
-        "        return __trainkit_call__(*args, **kwargs)",
-        f"        {', '.join(names)}" if names else "",
-        "    return passing_on",
-    ]
-    namespace: dict[str, Any] = {}
-    exec(compile("\n".join(lines), __file__, "exec"), namespace)
-    code: types.CodeType = namespace["around"]().__code__
-    return code
+def _passing_on(*args: Any, __trainkit_call__: Callable[..., Any], **kwargs: Any) -> Any:
+    return __trainkit_call__(*args, **kwargs)
