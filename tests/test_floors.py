@@ -97,6 +97,7 @@ CORE_ORDER = [
     "values/number_texts",
     "values/table_columns",
     "values/type_aliases",
+    "values/call_signatures",
     "values/torch_names",
     "values/config_text",
     "values/docstrings",

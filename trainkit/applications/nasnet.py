@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
@@ -18,6 +18,9 @@ from trainkit.applications.network_parts import (
 )
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.models import Model
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Padding
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def _pixelwise(x: Any, width: int, name: str) -> Any:
 def _separable(x: Any, width: int, window: int, name: str, stride: int = 1) -> Any:
     """Two separable convolutions, each behind an activation; the first may halve the images."""
     x = _relu(x)
-    padding = "same"
+    padding: Padding = "same"
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, window), name=f"separable_conv_1_pad_{name}")(x)
         padding = "valid"
@@ -91,7 +94,7 @@ def _separable(x: Any, width: int, window: int, name: str, stride: int = 1) -> A
     return x
 
 
-def _average(x: Any, stride: int, padding: str, name: str) -> Any:
+def _average(x: Any, stride: int, padding: Padding, name: str) -> Any:
     return layers.AveragePooling2D(3, strides=stride, padding=padding, name=name)(x)
 
 

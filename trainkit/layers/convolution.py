@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from trainkit.core.values.type_aliases import (
         ActivationLike,
+        CausalPadding,
         ConstraintLike,
         InitializerLike,
+        Padding,
         RegularizerLike,
     )
 
@@ -27,16 +29,23 @@ if TYPE_CHECKING:
 class _Windowed(Layer):
     """What all convolutions share: windows, channels, bias and activation."""
 
-    activation: Any
-    bias: Any
-    use_bias: Any
-
     rank: int
+
+    # what __init__ keeps of the arguments that several classes have
+    filters: Any
     kernel_size: Any
     strides: Any
-    dilation_rate: Any
     padding: Any
-    data_format: Any
+    data_format: str | None
+    dilation_rate: Any
+    activation: Any
+    use_bias: bool
+    bias_initializer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    bias_constraint: Any
+
+    bias: Any
     paddings: tuple[str, ...] = ("valid", "same")
 
     def _set_windows(self) -> None:
@@ -130,22 +139,10 @@ class _Conv(_Windowed):
         ValueError: a setting is none of those above, or the channels do not fall into `groups`.
     """
 
-    filters: Any
-    kernel_size: Any
-    strides: Any
-    padding: str
-    data_format: str | None
-    dilation_rate: Any
     groups: Any
-    activation: Any
-    use_bias: bool
     kernel_initializer: Any
-    bias_initializer: Any
     kernel_regularizer: Any
-    bias_regularizer: Any
-    activity_regularizer: Any
     kernel_constraint: Any
-    bias_constraint: Any
     lora_rank: int | None
     lora_alpha: float | None
 
@@ -158,7 +155,7 @@ class _Conv(_Windowed):
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: str = "valid",
+        padding: CausalPadding = "valid",
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
         groups: int = 1,
@@ -316,29 +313,17 @@ class _ConvTranspose(_Windowed):
         ValueError: a setting is none of those above.
     """
 
-    filters: Any
-    kernel_size: Any
-    strides: Any
-    padding: str
     output_padding: Any
-    data_format: str | None
-    dilation_rate: Any
-    activation: Any
-    use_bias: bool
     kernel_initializer: Any
-    bias_initializer: Any
     kernel_regularizer: Any
-    bias_regularizer: Any
-    activity_regularizer: Any
     kernel_constraint: Any
-    bias_constraint: Any
 
     def __init__(
         self,
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: str = "valid",
+        padding: Padding = "valid",
         output_padding: Any = None,
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
@@ -453,27 +438,16 @@ class _DepthwiseConv(_Windowed):
         ValueError: a setting is none of those above.
     """
 
-    kernel_size: Any
-    strides: Any
-    padding: str
     depth_multiplier: Any
-    data_format: str | None
-    dilation_rate: Any
-    activation: Any
-    use_bias: bool
     depthwise_initializer: Any
-    bias_initializer: Any
     depthwise_regularizer: Any
-    bias_regularizer: Any
-    activity_regularizer: Any
     depthwise_constraint: Any
-    bias_constraint: Any
 
     def __init__(
         self,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: str = "valid",
+        padding: Padding = "valid",
         depth_multiplier: int = 1,
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
@@ -567,32 +541,20 @@ class _SeparableConv(_Windowed):
         ValueError: a setting is none of those above.
     """
 
-    filters: Any
-    kernel_size: Any
-    strides: Any
-    padding: str
-    data_format: str | None
-    dilation_rate: Any
     depth_multiplier: Any
-    activation: Any
-    use_bias: bool
     depthwise_initializer: Any
     pointwise_initializer: Any
-    bias_initializer: Any
     depthwise_regularizer: Any
     pointwise_regularizer: Any
-    bias_regularizer: Any
-    activity_regularizer: Any
     depthwise_constraint: Any
     pointwise_constraint: Any
-    bias_constraint: Any
 
     def __init__(
         self,
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: str = "valid",
+        padding: Padding = "valid",
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
         depth_multiplier: int = 1,

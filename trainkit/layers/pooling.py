@@ -13,6 +13,8 @@ from trainkit.layers.base.layer import Layer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainkit.core.values.type_aliases import Padding
+
 
 class _Pooling(Layer):
     """Windows of the input reduced to one value each.
@@ -39,7 +41,7 @@ class _Pooling(Layer):
         self,
         pool_size: int | Sequence[int] = 2,
         strides: int | Sequence[int] | None = None,
-        padding: str = "valid",
+        padding: Padding = "valid",
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
@@ -14,7 +13,8 @@ from trainkit.ops.convolutional.sized_transposes import conv2d_transpose
 from trainkit.ops.core.axis_numbers import plain
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
+    from trainkit.core.values.call_signatures import ConvolutionCall, PoolingCall
+    from trainkit.core.values.type_aliases import Padding, Shape, TensorLike, WindowPadding
 
 
 # ---------------------------------------------------------------------- convolution, pooling
@@ -42,7 +42,7 @@ def _spatial(value: Any, rank: int, layout: str, name: str) -> tuple[int, ...]:
     return values * rank if len(values) == 1 else values
 
 
-def _pad(x: Any, padding: Any) -> tuple[Any, str]:
+def _pad(x: Any, padding: Any) -> tuple[Any, Any]:
     """The input and the kind of padding left to do; explicit borders are put on here.
 
     Raises:
@@ -58,23 +58,23 @@ def _pad(x: Any, padding: Any) -> tuple[Any, str]:
     )
 
 
-def _conv(rank: int, op: str) -> Callable[..., Tensor]:
+def _conv(rank: int, op: str) -> ConvolutionCall:
     def conv(
         input: Any,
         filters: Any,
         strides: Any,
-        padding: Any,
+        padding: WindowPadding,
         data_format: str | None = None,
         dilations: Any = None,
         name: Any = None,
     ) -> Tensor:
         layout = _layout(data_format)
-        input, padding = _pad(input, padding)
+        input, border = _pad(input, padding)
         return ops.conv(
             input,
             filters,
             strides=_spatial(strides, rank, layout, "strides"),
-            padding=padding,
+            padding=border,
             data_format=layout,
             dilation_rate=_spatial(dilations or 1, rank, layout, "dilations"),
         )
@@ -98,7 +98,7 @@ def conv1d(
     input: TensorLike,
     filters: TensorLike,
     stride: Any,
-    padding: Any,
+    padding: WindowPadding,
     data_format: str = "NWC",
     dilations: Any = None,
     name: str | None = None,
@@ -120,8 +120,6 @@ def conv1d(
 
 
 conv2d = _conv(2, "conv2d")
-
-
 conv3d = _conv(3, "conv3d")
 
 
@@ -129,7 +127,7 @@ def convolution(
     input: TensorLike,
     filters: TensorLike,
     strides: Any = None,
-    padding: Any = "VALID",
+    padding: WindowPadding = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
     name: str | None = None,
@@ -151,7 +149,7 @@ def depthwise_conv2d(
     input: TensorLike,
     filter: TensorLike,
     strides: Any,
-    padding: Any,
+    padding: WindowPadding,
     data_format: str | None = None,
     dilations: Any = None,
     name: str | None = None,
@@ -167,12 +165,12 @@ def depthwise_conv2d(
         TensorShape([1, 3, 3, 2])
     """
     layout = _layout(data_format)
-    input, padding = _pad(input, padding)
+    input, border = _pad(input, padding)
     return ops.depthwise_conv(
         input,
         filter,
         strides=_spatial(strides, 2, layout, "strides"),
-        padding=padding,
+        padding=border,
         data_format=layout,
         dilation_rate=_spatial(dilations or 1, 2, layout, "dilations"),
     )
@@ -183,7 +181,7 @@ def separable_conv2d(
     depthwise_filter: TensorLike,
     pointwise_filter: TensorLike,
     strides: Any,
-    padding: Any,
+    padding: WindowPadding,
     data_format: str | None = None,
     dilations: Any = None,
     name: str | None = None,
@@ -204,12 +202,12 @@ def separable_conv2d(
     return conv2d(x, pointwise_filter, 1, "VALID", data_format)
 
 
-def _pool(rank: int, op: str, kind: str) -> Callable[..., Tensor]:
+def _pool(rank: int, op: str, kind: str) -> PoolingCall:
     def pool_windows(
         input: Any,
         ksize: Any,
         strides: Any,
-        padding: Any,
+        padding: Padding,
         data_format: str | None = None,
         name: Any = None,
     ) -> Tensor:
@@ -221,7 +219,7 @@ def _pool(rank: int, op: str, kind: str) -> Callable[..., Tensor]:
             input,
             _spatial(ksize, rank, layout, "ksize"),
             strides=_spatial(strides, rank, layout, "strides"),
-            padding=padding.lower(),
+            padding=padding,
             data_format=layout,
         )
 
@@ -244,20 +242,10 @@ def _pool(rank: int, op: str, kind: str) -> Callable[..., Tensor]:
 
 
 max_pool1d = _pool(1, "max_pool1d", "max")
-
-
 max_pool2d = _pool(2, "max_pool2d", "max")
-
-
 max_pool3d = _pool(3, "max_pool3d", "max")
-
-
 avg_pool1d = _pool(1, "avg_pool1d", "avg")
-
-
 avg_pool2d = _pool(2, "avg_pool2d", "avg")
-
-
 avg_pool3d = _pool(3, "avg_pool3d", "avg")
 
 
@@ -268,7 +256,7 @@ def max_pool(
     input: TensorLike,
     ksize: Any,
     strides: Any,
-    padding: Any,
+    padding: Padding,
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -301,7 +289,7 @@ def avg_pool(
     input: TensorLike,
     ksize: Any,
     strides: Any,
-    padding: Any,
+    padding: Padding,
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -323,7 +311,7 @@ def pool(
     window_shape: Any,
     pooling_type: str,
     strides: Any = None,
-    padding: str = "VALID",
+    padding: Padding = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
     name: str | None = None,
@@ -359,7 +347,7 @@ def pool(
 
 
 def atrous_conv2d(
-    value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None
+    value: TensorLike, filters: TensorLike, rate: int, padding: Padding, name: str | None = None
 ) -> Tensor:
     """A convolution of images (n, h, w, c) with filters whose elements are `rate` pixels apart.
 
@@ -380,7 +368,7 @@ def atrous_conv2d_transpose(
     filters: TensorLike,
     output_shape: Shape,
     rate: int,
-    padding: str,
+    padding: Padding,
     name: str | None = None,
 ) -> Tensor:
     """The transpose of `atrous_conv2d`; filters (h, w, outputs, channels).

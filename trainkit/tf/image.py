@@ -89,7 +89,7 @@ from trainkit.ops.images.random_images import (
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
+    from trainkit.core.values.type_aliases import Padding, TensorLike
 
 
 def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
@@ -158,7 +158,12 @@ def transpose(image: TensorLike, name: str | None = None) -> Tensor:
 
 
 def extract_patches(
-    images: TensorLike, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None
+    images: TensorLike,
+    sizes: Any,
+    strides: Any,
+    rates: Any,
+    padding: Padding,
+    name: str | None = None,
 ) -> Tensor:
     """Windows of the images, flattened into the last axis; lists are (1, height, width, 1).
 
@@ -180,7 +185,7 @@ def extract_patches(
         size,
         strides=stride,
         dilation_rate=rate[0],
-        padding=padding.lower(),
+        padding=padding,
         data_format="channels_last",
     )
 

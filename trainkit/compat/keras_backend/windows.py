@@ -12,7 +12,7 @@ from trainkit.tf import image as tf_image
 from trainkit.tf import nn as tf_nn
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
+    from trainkit.core.values.type_aliases import Padding, Shape, TensorLike
     from trainkit.core.variable import Variable
 
 
@@ -20,7 +20,7 @@ def conv1d(
     x: Tensor | Variable,
     kernel: Tensor | Variable,
     strides: int = 1,
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     dilation_rate: int = 1,
 ) -> Tensor:
@@ -47,7 +47,7 @@ def conv2d(
     x: TensorLike,
     kernel: TensorLike,
     strides: Any = (1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -72,7 +72,7 @@ def conv3d(
     x: TensorLike,
     kernel: TensorLike,
     strides: Any = (1, 1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1, 1),
 ) -> Tensor:
@@ -85,7 +85,7 @@ def conv2d_transpose(
     kernel: TensorLike,
     output_shape: Shape,
     strides: Any = (1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -101,16 +101,14 @@ def conv2d_transpose(
         dilation_rate: distances between the elements of the kernel.
     """
     layout = {"channels_last": "NHWC", "channels_first": "NCHW"}[_layout(data_format)]
-    return tf_nn.conv2d_transpose(
-        x, kernel, output_shape, strides, padding.upper(), layout, dilation_rate
-    )
+    return tf_nn.conv2d_transpose(x, kernel, output_shape, strides, padding, layout, dilation_rate)
 
 
 def depthwise_conv2d(
     x: TensorLike,
     depthwise_kernel: TensorLike,
     strides: Any = (1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -124,7 +122,7 @@ def separable_conv2d(
     depthwise_kernel: TensorLike,
     pointwise_kernel: TensorLike,
     strides: Any = (1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -139,7 +137,7 @@ def pool2d(
     x: TensorLike,
     pool_size: Any,
     strides: Any = (1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     pool_mode: str = "max",
 ) -> Tensor:
@@ -158,7 +156,7 @@ def pool3d(
     x: TensorLike,
     pool_size: Any,
     strides: Any = (1, 1, 1),
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
     pool_mode: str = "max",
 ) -> Tensor:

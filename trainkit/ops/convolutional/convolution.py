@@ -48,7 +48,7 @@ from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.dense import check_activation, finished, rectified_gradient
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
+    from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 
 
 def _conv_rule(
@@ -274,7 +274,7 @@ def conv(
     inputs: TensorLike,
     kernel: TensorLike,
     strides: int | Sequence[int] = 1,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Tensor:
@@ -310,7 +310,7 @@ def conv_with_bias(
     kernel: TensorLike,
     bias: TensorLike | None = None,
     strides: int | Sequence[int] = 1,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
     activation: str | None = None,
@@ -354,7 +354,7 @@ def depthwise_conv(
     inputs: TensorLike,
     kernel: TensorLike,
     strides: int | Sequence[int] = 1,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Tensor:
@@ -388,7 +388,7 @@ def depthwise_conv_with_bias(
     kernel: TensorLike,
     bias: TensorLike | None = None,
     strides: int | Sequence[int] = 1,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
     activation: str | None = None,
@@ -432,7 +432,7 @@ def separable_conv(
     depthwise_kernel: TensorLike,
     pointwise_kernel: TensorLike,
     strides: int | Sequence[int] = 1,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Tensor:

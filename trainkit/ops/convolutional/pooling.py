@@ -40,7 +40,7 @@ from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.vmap_rules.shared_rules import folded
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
+    from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 
 
 pool_cuda = DeferredModule("trainkit.kernels.pooling.pool_cuda")
@@ -216,7 +216,7 @@ def max_pool(
     inputs: TensorLike,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The largest value of each window; its gradient goes to the first of equal ones.
@@ -247,7 +247,7 @@ def average_pool(
     inputs: TensorLike,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
-    padding: Any = "valid",
+    padding: WindowPadding = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The mean of each window over the part of it that lies inside the input.

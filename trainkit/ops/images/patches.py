@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
@@ -29,6 +29,9 @@ from trainkit.ops.images.image_layout import (
 )
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.vmap_rules.shared_rules import folded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Padding
 
 Sizes = tuple[int, ...]
 
@@ -135,7 +138,7 @@ def extract_patches(
     size: Any,
     strides: Any = None,
     dilation_rate: Any = 1,
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The parts of images, or of volumes, under a sliding window.
@@ -165,7 +168,7 @@ def extract_patches_3d(
     size: Any,
     strides: Any = None,
     dilation_rate: Any = 1,
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The parts of volumes under a sliding window; as `extract_patches` with three numbers.
@@ -211,7 +214,7 @@ def reconstruct_patches(
     size: Any,
     output_size: Any,
     strides: Any = None,
-    padding: str = "valid",
+    padding: Padding = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The images, or volumes, that `extract_patches` with strides of `size` took apart.
@@ -248,7 +251,7 @@ def reconstruct_patches(
         raise UnimplementedError(
             f"{op}: strides={strides!r} differ from size={size!r}; patches must not overlap"
         )
-    padding = choice(op, "padding", padding, ("same", "valid"))
+    padding = choice(op, "padding", str(padding).lower(), ("same", "valid"))
     x, restore = batched(patches, data_format, op, axes)
     counts, channels = tuple(x.shape[1:-1]), _channels(op, x.shape[-1], window)
     _check_fit(op, counts, window, target_sizes, padding)

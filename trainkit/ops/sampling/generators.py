@@ -27,6 +27,8 @@ from trainkit.ops.sampling.draw_devices import home_of, state_here
 from trainkit.ops.sampling.source_draws import DrawSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape
 
 
@@ -154,7 +156,7 @@ class Generator(Trackable, DrawSource):
         """Seeds for stateless functions: int64 tensor (2, count)."""
         return self.uniform_full_int((2, int(count)), dtype="int64")
 
-    def draw(self, primitive: Any, shape: Shape, **settings: Any) -> Tensor:
+    def draw(self, primitive: Callable[..., Any], shape: Shape, **settings: Any) -> Tensor:
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
         if REPLICAS:
             primitive = by_rows(primitive, shape)
@@ -299,7 +301,7 @@ class _Fixed(DrawSource):
     def __init__(self, state: Tensor) -> None:
         self.state = state
 
-    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+    def draw(self, primitive: Callable[..., Any], shape: Shape, **settings: Any) -> Tensor:
         if REPLICAS:
             primitive = by_rows(primitive, shape)
         dims, sizes = sizes_to_fill(shape, "random")

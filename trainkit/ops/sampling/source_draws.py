@@ -15,13 +15,15 @@ from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import rows_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainkit.core.values.type_aliases import DTypeLike, Shape
 
 
 class DrawSource:
     """What draws numbers: a generator, or a state that stays where it is."""
 
-    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+    def draw(self, primitive: Callable[..., Any], shape: Shape, **settings: Any) -> Tensor:
         """What a primitive of `ops.sampling.philox` gives."""
         raise NotImplementedError
 
