@@ -20,7 +20,7 @@ cdef class Step:
     cdef int places[2]
     cdef bint turned[2]
     cdef object given
-    cdef Py_ssize_t most
+    cdef Py_ssize_t element_limit
 
     def __cinit__(self, kind, kernel, places, given, settings):
         self.count = len(places)
@@ -33,7 +33,7 @@ cdef class Step:
         if kind == "ufunc":
             self.loops = Loops(kernel)
         elif kind == "product":
-            self.most = kernel
+            self.element_limit = kernel
             self.turned[0], self.turned[1] = settings["turned"]
 
     cdef inline object operand(self, int i, object g, object y, object a, object b, list made):
@@ -58,7 +58,7 @@ cdef class Step:
                 return apply1(self.loops, p) if is_array(p) else None
             return plain(self.kernel(np, p, **self.settings) if self.settings else self.kernel(np, p))
         q = self.operand(1, g, y, a, b, made)
-        if self.most:
+        if self.element_limit:
             return self.product(p, q)
         if self.loops is None:
             if self.settings:
@@ -79,7 +79,7 @@ cdef class Step:
             p = PyArray_Transpose(<PyArrayObject *>p, NULL)
         if self.turned[1]:
             q = PyArray_Transpose(<PyArrayObject *>q, NULL)
-        return product(p, q, self.most)
+        return product(p, q, self.element_limit)
 
 
 cdef class Rule:
@@ -308,7 +308,7 @@ cdef bint passed(
     """
     cdef tuple vjps
     cdef CompiledVjp back
-    cdef Py_ssize_t count = PyTuple_GET_SIZE(entry), wide
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(entry), dtype_index
     array = plain(g)
     if array is None or <object>PyTuple_GET_ITEM(entry, 1) is not None:
         return False
@@ -317,9 +317,9 @@ cdef bint passed(
     vjps = None if written is None else written.compiled
     if vjps is None:
         vjps = vjps_of(primitive)
-    wide = 0 if PyArray_DESCR(<PyArrayObject *>array) is F32 else 1
+    dtype_index = 0 if PyArray_DESCR(<PyArrayObject *>array) is F32 else 1
     if count == 3:
-        back = vjps[wide]
+        back = vjps[dtype_index]
         if back is None:
             return False
         x = <object>PyTuple_GET_ITEM(entry, 2)
@@ -330,11 +330,11 @@ cdef bint passed(
         return False
     a, b = <object>PyTuple_GET_ITEM(entry, 2), <object>PyTuple_GET_ITEM(entry, 3)
     if Py_TYPE(b) is not TENSOR:
-        back = vjps[3 * wide + 1]
+        back = vjps[3 * dtype_index + 1]
     elif Py_TYPE(a) is not TENSOR:
-        back = vjps[3 * wide + 2]
+        back = vjps[3 * dtype_index + 2]
     else:
-        back = vjps[3 * wide]
+        back = vjps[3 * dtype_index]
     if back is None:
         return False
     return back.two(output, array, a, b, needed, grads) or not back.reference(

@@ -280,7 +280,7 @@ cdef class Kernel(Op):
     cdef Direct direct
     cdef Formula formula
     cdef bint asks_for_steps
-    cdef Py_ssize_t most  # elements that are served by one of the two
+    cdef Py_ssize_t element_limit  # of inputs that one of the two serves
 
     def __init__(self, primitive, reference, one_dtype, floats_only):
         facets = primitive.facets
@@ -289,7 +289,7 @@ cdef class Kernel(Op):
             self.direct = FORMS[form.name](*form.facts)
         self.asks_for_steps = not form and facets.fusible
         if form or self.asks_for_steps:
-            self.most = most_elements(self.direct, facets.tuned)
+            self.element_limit = most_elements(self.direct, facets.tuned)
         self.kernel = primitive.body
         self.fewest = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
@@ -350,10 +350,10 @@ cdef class Kernel(Op):
         cdef PyArrayObject *a
         cdef PyArrayObject *b
         cdef Py_ssize_t i, count = PyList_GET_SIZE(ready)
-        if self.most == 0 or count < 2 or not is_array(<object>PyList_GET_ITEM(ready, 1)):
+        if self.element_limit == 0 or count < 2 or not is_array(<object>PyList_GET_ITEM(ready, 1)):
             return None
         a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
-        if PyArray_SIZE(a) > self.most or not in_order(a):
+        if PyArray_SIZE(a) > self.element_limit or not in_order(a):
             return None
         if self.direct is not None:
             return self.direct.run(ready, settings)
@@ -371,7 +371,7 @@ cdef class Kernel(Op):
             self.asks_for_steps = False
             steps = self.primitive.steps()
             if steps is None:
-                self.most = 0
+                self.element_limit = 0
             else:
                 self.formula = Formula(len(self.primitive.input_names), steps)
         if self.formula is None or self.formula.inputs != count - 1:

@@ -124,8 +124,8 @@ cdef class Formula:
         cdef cnp.npy_intp steps[3]
         cdef cnp.npy_intp step = 0 if single else item
         cdef char *args[3]
-        cdef float narrow[2]
-        cdef double wide[2]
+        cdef float floats[2]
+        cdef double doubles[2]
         cdef int i, k, count
         cdef bint has_number
         cdef Operand *operand
@@ -141,11 +141,11 @@ cdef class Formula:
                 elif operand.place >= 0:
                     args[k], steps[k] = bases[operand.place] + offset, step
                 else:
-                    wide[k] = operand.number if operand.named < 0 else numbers[operand.named]
-                    narrow[k] = <float>wide[k]
+                    doubles[k] = operand.number if operand.named < 0 else numbers[operand.named]
+                    floats[k] = <float>doubles[k]
                     steps[k] = 0
                     has_number = True
-                    args[k] = <char *>&narrow[k] if kind == cnp.NPY_FLOAT else <char *>&wide[k]
+                    args[k] = <char *>&floats[k] if kind == cnp.NPY_FLOAT else <char *>&doubles[k]
             args[count] = to + offset if i == self.count - 1 else scratch + self.slots[i] * slot_bytes
             steps[count] = step
             loops = <Loops>PyList_GET_ITEM(self.loops, i)

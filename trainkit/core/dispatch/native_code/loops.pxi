@@ -244,8 +244,8 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     cdef cnp.npy_intp n = PyArray_SIZE(a)
     cdef int overflow = 0
     cdef long long whole
-    cdef double wide
-    cdef float narrow
+    cdef double number_double
+    cdef float number_float
     cdef char *args[3]
     cdef cnp.npy_intp steps[3]
     cdef int at_array = 1 if number_first else 0
@@ -254,20 +254,20 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     if not in_order(a) or (n > DIRECT and loops.own_of(kind_of(descr), True) is NULL):
         return by_ufunc(loops, (number, x) if number_first else (x, number), n)
     if type(number) is float:
-        wide = <double>number
+        number_double = <double>number
     else:
         whole = PyLong_AsLongLongAndOverflow(number, &overflow)
         if overflow or whole > 1 << 53 or whole < -(1 << 53):
             return None
-        wide = <double>whole
+        number_double = <double>whole
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
     args[at_array] = PyArray_BYTES(a)
     steps[at_array] = step_of(a, n)
     if descr is F32:
-        narrow = <float>wide
-        args[1 - at_array] = <char *>&narrow
+        number_float = <float>number_double
+        args[1 - at_array] = <char *>&number_float
     else:
-        args[1 - at_array] = <char *>&wide
+        args[1 - at_array] = <char *>&number_double
     steps[1 - at_array] = 0
     args[2] = PyArray_BYTES(<PyArrayObject *>y)
     steps[2] = step_of(<PyArrayObject *>y, n)

@@ -1,27 +1,27 @@
 # Products of small matrices.
 
 
-cdef inline bint is_matrix(PyArrayObject *a, cnp.npy_intp most) noexcept:
+cdef inline bint is_matrix(PyArrayObject *a, cnp.npy_intp element_limit) noexcept:
     """Whether `dot` is the shorter way for a matrix, as `ops.products.product` has it."""
     cdef cnp.npy_intp size = PyArray_SIZE(a)
     return (
         PyArray_NDIM(a) == 2
-        and size <= most
+        and size <= element_limit
         and size > 0
         and PyArray_FLAGS(a) & (NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS) != 0
         and PyArray_FLAGS(a) & NPY_ARRAY_ALIGNED != 0
     )
 
 
-cdef object product(object x1, object x2, cnp.npy_intp most):
+cdef object product(object x1, object x2, cnp.npy_intp element_limit):
     """`x1.dot(x2)` of small matrices of one dtype, `None` for others."""
     cdef PyArrayObject *a = <PyArrayObject *>x1
     cdef PyArrayObject *b = <PyArrayObject *>x2
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
     if (
         PyArray_DESCR(b) is not descr
-        or not is_matrix(a, most)
-        or not is_matrix(b, most)
+        or not is_matrix(a, element_limit)
+        or not is_matrix(b, element_limit)
         or PyArray_SIZE(a) == 1
         or PyArray_DIM(a, 1) != PyArray_DIM(b, 0)
     ):
@@ -56,19 +56,19 @@ cdef object product_of_integers(PyArrayObject *a, PyArrayObject *b):
     return y
 
 
-def matmul(primitive, reference, Py_ssize_t most):
+def matmul(primitive, reference, Py_ssize_t element_limit):
     """The function of `matmul`; what are no small matrices of one dtype goes to `reference`.
 
     Args:
         primitive: its declaration.
         reference: the Python function.
-        most: elements of an input up to which the call of BLAS is `dot`'s.
+        element_limit: elements of an input up to which the call of BLAS is `dot`'s.
     """
     cdef Op self = Op(primitive, reference)
 
     def op(x1=NOTHING, x2=NOTHING, *extra):
         if enabled and not extra:
-            y = multiplied(self, x1, x2, most)  # which does not take NOTHING
+            y = multiplied(self, x1, x2, element_limit)  # which does not take NOTHING
             if y is not None:
                 return y
         return self.by_reference(x1, x2, extra, {})
@@ -76,7 +76,7 @@ def matmul(primitive, reference, Py_ssize_t most):
     return op
 
 
-cdef object multiplied(Op self, object x1, object x2, Py_ssize_t most):
+cdef object multiplied(Op self, object x1, object x2, Py_ssize_t element_limit):
     if Py_TYPE(x1) is VARIABLE:
         x1 = read(x1)
     if Py_TYPE(x2) is VARIABLE:
@@ -88,7 +88,7 @@ cdef object multiplied(Op self, object x1, object x2, Py_ssize_t most):
         return None
     if not is_multiplied(PyArray_DESCR(<PyArrayObject *>one)):
         return None
-    result = product(one, two, most)
+    result = product(one, two, element_limit)
     if result is None:
         return None
     y = wrap(result)

@@ -384,7 +384,7 @@ cdef inline bint is_ahead(Number a, Number b, bint greatest) noexcept:
 
 
 cdef void positions(
-    Number *x, char *y, Cube *cube, bint greatest, bint wide
+    Number *x, char *y, Cube *cube, bint greatest, bint as_int64
 ) noexcept:
     cdef cnp.npy_intp o, i, j, place, n = cube.inner
     cdef Number extreme
@@ -396,7 +396,7 @@ cdef void positions(
                 if is_ahead(x[i * n + j], extreme, greatest):
                     extreme = x[i * n + j]
                     place = i
-            if wide:
+            if as_int64:
                 (<cnp.npy_int64 *>y)[o * n + j] = place
             else:
                 (<cnp.npy_int32 *>y)[o * n + j] = <cnp.npy_int32>place
@@ -417,26 +417,26 @@ cdef class DirectPosition(Direct):
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
         cdef char *x = PyArray_BYTES(a)
         cdef char *to
-        cdef bint wide
+        cdef bint as_int64
         axis, dtype = setting(settings, "axis"), setting(settings, "dtype")
         if type(axis) is tuple or not axes_of(a, settings, &cube):
             return None
         if dtype == "int64":
-            wide = True
+            as_int64 = True
         elif dtype == "int32":
-            wide = False
+            as_int64 = False
         else:
             return None
-        y = empty(cube.nd, cube.dims, I64 if wide else I32)
+        y = empty(cube.nd, cube.dims, I64 if as_int64 else I32)
         to = PyArray_BYTES(<PyArrayObject *>y)
         if descr is F32:
-            positions(<float *>x, to, &cube, self.greatest, wide)
+            positions(<float *>x, to, &cube, self.greatest, as_int64)
         elif descr is F64:
-            positions(<double *>x, to, &cube, self.greatest, wide)
+            positions(<double *>x, to, &cube, self.greatest, as_int64)
         elif descr is I32:
-            positions(<cnp.npy_int32 *>x, to, &cube, self.greatest, wide)
+            positions(<cnp.npy_int32 *>x, to, &cube, self.greatest, as_int64)
         elif descr is I64:
-            positions(<cnp.npy_int64 *>x, to, &cube, self.greatest, wide)
+            positions(<cnp.npy_int64 *>x, to, &cube, self.greatest, as_int64)
         else:
             return None
         return y
