@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit import activations, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.base.arguments import keep
+from trainkit.layers.base.arguments import keep, weight_of
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
@@ -186,13 +186,7 @@ class PReLU(Layer):
         shape = list(input_shape[1:])
         for axis in self.shared_axes or ():
             shape[axis - 1] = 1
-        self.alpha = self.add_weight(
-            "alpha",
-            shape,
-            initializer=self.alpha_initializer,
-            regularizer=self.alpha_regularizer,
-            constraint=self.alpha_constraint,
-        )
+        self.alpha = weight_of(self, "alpha", shape)
         fixed = {i: n for i, n in enumerate(input_shape) if i and i not in (self.shared_axes or ())}
         self.input_spec = InputSpec(ndim=len(input_shape), axes=fixed)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.docstrings import longer_docstring
-from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, whole
+from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import split_activation
@@ -86,18 +86,8 @@ class _Windowed(Layer):
             return f"({', '.join(('batch', 'channels', *spatial))})"
         return f"({', '.join(('batch', *spatial, 'channels'))})"
 
-    def _weight(self, name: str, shape: tuple[int, ...], family: str) -> Any:
-        """A weight with the initializer, regularizer and constraint called after `family`."""
-        return self.add_weight(
-            name,
-            shape,
-            initializer=getattr(self, f"{family}_initializer"),
-            regularizer=getattr(self, f"{family}_regularizer"),
-            constraint=getattr(self, f"{family}_constraint"),
-        )
-
     def _bias_for(self, channels: int) -> Any:
-        return self._weight("bias", (channels,), "bias") if self.use_bias else None
+        return weight_of(self, "bias", (channels,)) if self.use_bias else None
 
     def _finish(self, y: Any) -> Any:
         """The output with bias and activation."""
@@ -190,7 +180,7 @@ class _Conv(_Windowed):
                 f"{self.groups} groups"
             )
         shape = (*self.kernel_size, channels // self.groups, self.filters)
-        self.kernel = self._weight("kernel", shape, "kernel")
+        self.kernel = weight_of(self, "kernel", shape)
         self.bias = self._bias_for(self.filters)
         quantization.start_lora(self)
 
@@ -357,7 +347,7 @@ class _ConvTranspose(_Windowed):
     def build(self, input_shape: Any) -> None:
         channels = self._channels_of(input_shape)
         shape = (*self.kernel_size, self.filters, channels)
-        self.kernel = self._weight("kernel", shape, "kernel")
+        self.kernel = weight_of(self, "kernel", shape)
         self.bias = self._bias_for(self.filters)
 
     def call(self, inputs: Any) -> Any:
@@ -470,7 +460,7 @@ class _DepthwiseConv(_Windowed):
     def build(self, input_shape: Any) -> None:
         channels = self._channels_of(input_shape)
         shape = (*self.kernel_size, channels, self.depth_multiplier)
-        self.kernel = self._weight("kernel", shape, "depthwise")
+        self.kernel = weight_of(self, "kernel", shape, "depthwise")
         self.bias = self._bias_for(channels * self.depth_multiplier)
 
     def call(self, inputs: Any) -> Any:
@@ -583,8 +573,8 @@ class _SeparableConv(_Windowed):
         inside = channels * self.depth_multiplier
         depthwise = (*self.kernel_size, channels, self.depth_multiplier)
         pointwise = (*(1,) * self.rank, inside, self.filters)
-        self.depthwise_kernel = self._weight("depthwise_kernel", depthwise, "depthwise")
-        self.pointwise_kernel = self._weight("pointwise_kernel", pointwise, "pointwise")
+        self.depthwise_kernel = weight_of(self, "depthwise_kernel", depthwise, "depthwise")
+        self.pointwise_kernel = weight_of(self, "pointwise_kernel", pointwise, "pointwise")
         self.bias = self._bias_for(self.filters)
 
     def call(self, inputs: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit import activations, ops
 from trainkit.core.errors import ShapeError
 from trainkit.initializers import VarianceScaling
-from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import dense
@@ -113,22 +113,10 @@ class Dense(Layer):
     def build(self, input_shape: Any) -> None:
         features = input_shape[-1]
         if self._quantization.builds_floats(self, (features, self.units)):
-            self.kernel = self.add_weight(
-                "kernel",
-                (features, self.units),
-                initializer=self.kernel_initializer,
-                regularizer=self.kernel_regularizer,
-                constraint=self.kernel_constraint,
-            )
+            self.kernel = weight_of(self, "kernel", (features, self.units))
         self.bias = None
         if self.use_bias:
-            self.bias = self.add_weight(
-                "bias",
-                (self.units,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.bias = weight_of(self, "bias", (self.units,))
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
         quantization.start_lora(self)
 
@@ -221,22 +209,10 @@ class EinsumDense(Layer):
         )
         self._input_rank = len(input_shape)
         if self._quantization.builds_floats(self, kernel_shape):
-            self.kernel = self.add_weight(
-                "kernel",
-                kernel_shape,
-                initializer=self._initializer(),
-                regularizer=self.kernel_regularizer,
-                constraint=self.kernel_constraint,
-            )
+            self.kernel = weight_of(self, "kernel", kernel_shape, initializer=self._initializer())
         self.bias = None
         if bias_shape is not None:
-            self.bias = self.add_weight(
-                "bias",
-                bias_shape,
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.bias = weight_of(self, "bias", bias_shape)
         quantization.start_lora(self)
 
     def _initializer(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
-from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.variants import HeldWeight
@@ -92,13 +92,7 @@ class Embedding(Layer):
 
     def build(self, input_shape: Any = None) -> None:
         if self._quantization.builds_floats(self, (self.input_dim, self.output_dim)):
-            self.embeddings = self.add_weight(
-                "embeddings",
-                (self.input_dim, self.output_dim),
-                initializer=self.embeddings_initializer,
-                regularizer=self.embeddings_regularizer,
-                constraint=self.embeddings_constraint,
-            )
+            self.embeddings = weight_of(self, "embeddings", (self.input_dim, self.output_dim))
         quantization.start_lora(self)
 
     def call(self, inputs: Any) -> Any:

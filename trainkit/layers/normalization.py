@@ -9,7 +9,7 @@ from trainkit import ops
 from trainkit.core import shapes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
@@ -131,8 +131,8 @@ class BatchNormalization(Layer):
     def build(self, input_shape: Any) -> None:
         axis = shapes.canonical_axis(self.axis, len(input_shape), "BatchNormalization")
         features = _sizes_along(self, input_shape, (axis,))
-        self.gamma = self._parameter("gamma", features) if self.scale else None
-        self.beta = self._parameter("beta", features) if self.center else None
+        self.gamma = weight_of(self, "gamma", features, autocast=False) if self.scale else None
+        self.beta = weight_of(self, "beta", features, autocast=False) if self.center else None
         self.moving_mean = self.add_weight(
             "moving_mean",
             features,
@@ -164,16 +164,6 @@ class BatchNormalization(Layer):
                 name, features, initializer=start, trainable=False, autocast=False
             )
             setattr(self, name, weight)
-
-    def _parameter(self, name: str, shape: Any) -> Any:
-        return self.add_weight(
-            name,
-            shape,
-            initializer=getattr(self, f"{name}_initializer"),
-            regularizer=getattr(self, f"{name}_regularizer"),
-            constraint=getattr(self, f"{name}_constraint"),
-            autocast=False,
-        )
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         if mask is not None and len(mask.shape) != len(inputs.shape) - 1:
@@ -403,8 +393,8 @@ class LayerNormalization(Layer):
         sizes = _sizes_along(self, input_shape, axes)
         self.axis = list(axes)
         scales, centers = self.scale or self.rms_scaling, self.center and not self.rms_scaling
-        self.gamma = _weight_like(self, "gamma", sizes) if scales else None
-        self.beta = _weight_like(self, "beta", sizes) if centers else None
+        self.gamma = weight_of(self, "gamma", sizes, autocast=False) if scales else None
+        self.beta = weight_of(self, "beta", sizes, autocast=False) if centers else None
 
     def call(self, inputs: Any) -> Any:
         gamma = None if self.gamma is None else self.gamma.value()
@@ -427,18 +417,6 @@ class LayerNormalization(Layer):
 def _long_floats(x: Any) -> Any:
     """`x` in a type whose sums do not overflow soon."""
     return x if x.dtype.is_floating and x.dtype.size >= 4 else ops.cast(x, "float32")
-
-
-def _weight_like(layer: Any, name: str, shape: Any) -> Any:
-    """A weight with the initializer, regularizer and constraint that the layer has for `name`."""
-    return layer.add_weight(
-        name,
-        shape,
-        initializer=getattr(layer, f"{name}_initializer"),
-        regularizer=getattr(layer, f"{name}_regularizer", None),
-        constraint=getattr(layer, f"{name}_constraint", None),
-        autocast=False,
-    )
 
 
 class RMSNormalization(Layer):
@@ -568,8 +546,8 @@ class GroupNormalization(Layer):
                 f"GroupNormalization {self.name!r}: {features} features (axis {axis} of shape "
                 f"{tuple(input_shape)}) do not fall into {self.groups} groups"
             )
-        self.gamma = _weight_like(self, "gamma", (features,)) if self.scale else None
-        self.beta = _weight_like(self, "beta", (features,)) if self.center else None
+        self.gamma = weight_of(self, "gamma", (features,), autocast=False) if self.scale else None
+        self.beta = weight_of(self, "beta", (features,), autocast=False) if self.center else None
         self.input_spec = InputSpec(ndim=len(input_shape), axes={axis: features})
 
     def call(self, inputs: Any) -> Any:

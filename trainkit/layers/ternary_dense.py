@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized import quantization
@@ -97,22 +97,10 @@ class TernaryDense(Layer):
     def build(self, input_shape: Any) -> None:
         features = input_shape[-1]
         if self._quantization.builds_floats(self, (features, self.units)):
-            self.kernel = self.add_weight(
-                "kernel",
-                (features, self.units),
-                initializer=self.kernel_initializer,
-                regularizer=self.kernel_regularizer,
-                constraint=self.kernel_constraint,
-            )
+            self.kernel = weight_of(self, "kernel", (features, self.units))
         self.bias = None
         if self.use_bias:
-            self.bias = self.add_weight(
-                "bias",
-                (self.units,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.bias = weight_of(self, "bias", (self.units,))
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
 
     def _ternary_kernel(self) -> Any:

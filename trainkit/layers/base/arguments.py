@@ -41,6 +41,25 @@ def keep(layer: Any, arguments: dict[str, Any]) -> None:
         setattr(layer, name, value if get is None else get(value))
 
 
+def weight_of(layer: Any, name: str, shape: Any, family: str | None = None, **settings: Any) -> Any:
+    """A weight with the initializer, regularizer and constraint among a layer's arguments.
+
+    Args:
+        layer: the layer, which gets the weight.
+        name: of the weight.
+        shape: of the weight.
+        family: what those arguments are called after; `name` by default.
+        **settings: further ones of `add_weight`, also in place of the arguments.
+    """
+    family = family or name
+    arguments = {
+        "initializer": getattr(layer, f"{family}_initializer"),
+        "regularizer": getattr(layer, f"{family}_regularizer", None),
+        "constraint": getattr(layer, f"{family}_constraint", None),
+    }
+    return layer.add_weight(name, shape, **{**arguments, **settings})
+
+
 def one_of(layer: Any, name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     """`value` if it is among `allowed`.
 

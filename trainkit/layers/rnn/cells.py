@@ -14,7 +14,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor_shape import TensorShape
 from trainkit.core.trackable import set_silently
-from trainkit.layers.base.arguments import keep, share, whole
+from trainkit.layers.base.arguments import keep, share, weight_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.rnn.step_by_step import StepByStep
 from trainkit.ops.neural.recurrence import gru, lstm
@@ -35,14 +35,27 @@ if TYPE_CHECKING:
 class Cell(Layer):
     """What the cells of this package share: dropout masks that stay the same through a sequence."""
 
-    kernel: Any
-    seed: Any
-    use_bias: Any
-
     gates = 1
-    units: Any
-    dropout: Any
-    recurrent_dropout: Any
+    kernel: Any
+    recurrent_kernel: Any
+    bias: Any
+
+    # what __init__ keeps of the arguments that all have
+    units: int
+    activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    recurrent_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    recurrent_regularizer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    recurrent_constraint: Any
+    bias_constraint: Any
+    dropout: float
+    recurrent_dropout: float
+    seed: Any
 
     def _set_up(self) -> None:
         """Check the settings, kept as they were given."""
@@ -93,24 +106,14 @@ class Cell(Layer):
         return ops.multiply(x, mask)
 
     def build(self, input_shape: Any) -> None:
-        self._add("kernel", (input_shape[-1], self.gates * self.units), "kernel")
-        self._add("recurrent_kernel", (self.units, self.gates * self.units), "recurrent")
-        self.bias = None
-        if self.use_bias:
-            self._add_bias()
+        width = self.gates * self.units
+        self.kernel = weight_of(self, "kernel", (input_shape[-1], width))
+        recurrent_shape = (self.units, width)
+        self.recurrent_kernel = weight_of(self, "recurrent_kernel", recurrent_shape, "recurrent")
+        self.bias = self._new_bias() if self.use_bias else None
 
-    def _add_bias(self) -> None:
-        self._add("bias", (self.gates * self.units,), "bias")
-
-    def _add(self, name: str, shape: tuple[int, ...], family: str, initializer: Any = None) -> None:
-        weight = self.add_weight(
-            name,
-            shape,
-            initializer=initializer or getattr(self, f"{family}_initializer"),
-            regularizer=getattr(self, f"{family}_regularizer"),
-            constraint=getattr(self, f"{family}_constraint"),
-        )
-        setattr(self, name, weight)
+    def _new_bias(self) -> Any:
+        return weight_of(self, "bias", (self.gates * self.units,))
 
     def project(self, inputs: Any, training: Any = False) -> Any:
         """The inputs' share of the gates: of (batch, features), or of (batch, steps, features)."""
@@ -169,24 +172,6 @@ class SimpleRNNCell(Cell):
         >>> tk.layers.RNN(tk.layers.SimpleRNNCell(4))(tk.ones((2, 5, 3))).shape
         TensorShape([2, 4])
     """
-
-    recurrent_kernel: Any
-
-    units: int
-    activation: Any
-    use_bias: bool
-    kernel_initializer: Any
-    recurrent_initializer: Any
-    bias_initializer: Any
-    kernel_regularizer: Any
-    recurrent_regularizer: Any
-    bias_regularizer: Any
-    kernel_constraint: Any
-    recurrent_constraint: Any
-    bias_constraint: Any
-    dropout: float
-    recurrent_dropout: float
-    seed: Any
 
     def __init__(
         self,
@@ -265,25 +250,8 @@ class GRUCell(Cell):
         TensorShape([2, 4])
     """
 
-    recurrent_kernel: Any
-
-    units: int
-    activation: Any
     recurrent_activation: Any
-    use_bias: bool
-    kernel_initializer: Any
-    recurrent_initializer: Any
-    bias_initializer: Any
-    kernel_regularizer: Any
-    recurrent_regularizer: Any
-    bias_regularizer: Any
-    kernel_constraint: Any
-    recurrent_constraint: Any
-    bias_constraint: Any
-    dropout: float
-    recurrent_dropout: float
     reset_after: bool
-    seed: Any
 
     gates = 3
 
@@ -312,9 +280,9 @@ class GRUCell(Cell):
         keep(self, locals())
         self._set_up()
 
-    def _add_bias(self) -> None:
-        wide = self.gates * self.units
-        self._add("bias", (2, wide) if self.reset_after else (wide,), "bias")
+    def _new_bias(self) -> Any:
+        width = self.gates * self.units
+        return weight_of(self, "bias", (2, width) if self.reset_after else (width,))
 
     def _input_bias(self) -> Any:
         if self.bias is None or not self.reset_after:
@@ -385,25 +353,8 @@ class LSTMCell(Cell):
         TensorShape([2, 4])
     """
 
-    recurrent_kernel: Any
-
-    units: int
-    activation: Any
     recurrent_activation: Any
-    use_bias: bool
-    kernel_initializer: Any
-    recurrent_initializer: Any
-    bias_initializer: Any
     unit_forget_bias: bool
-    kernel_regularizer: Any
-    recurrent_regularizer: Any
-    bias_regularizer: Any
-    kernel_constraint: Any
-    recurrent_constraint: Any
-    bias_constraint: Any
-    dropout: float
-    recurrent_dropout: float
-    seed: Any
 
     gates = 4
 
@@ -437,15 +388,15 @@ class LSTMCell(Cell):
         """The lengths of h and c."""
         return [self.units, self.units]
 
-    def _add_bias(self) -> None:
+    def _new_bias(self) -> Any:
         def with_ones(shape: Any, dtype: Any = None) -> Any:
             initializer, units = self.bias_initializer, self.units
             ones = initializers.Ones()((units,), dtype)
             other_gates = initializer((2 * units,), dtype=dtype)
             return ops.concatenate([initializer((units,), dtype=dtype), ones, other_gates])
 
-        start = with_ones if self.unit_forget_bias else None
-        self._add("bias", (4 * self.units,), "bias", start)
+        start = with_ones if self.unit_forget_bias else self.bias_initializer
+        return weight_of(self, "bias", (4 * self.units,), initializer=start)
 
     def step(
         self, projected: Any, states: list[Any], training: Any = False

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit import initializers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.docstrings import longer_docstring
-from trainkit.layers.base.arguments import (
-    format_of,
-    keep,
-    one_of,
-    sizes,
-    whole,
-)
+from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.rnn.cells import Cell
 from trainkit.layers.rnn.recurrent_layers import OfCell
@@ -34,9 +28,6 @@ if TYPE_CHECKING:
 class ConvLSTMCell(Cell):
     """One step of a convolutional LSTM; the settings are those of the layers."""
 
-    kernel: Any
-    recurrent_kernel: Any
-
     rank: int
     filters: Any
     kernel_size: Any
@@ -44,22 +35,8 @@ class ConvLSTMCell(Cell):
     padding: Any
     data_format: Any
     dilation_rate: Any
-    activation: Any
     recurrent_activation: Any
-    use_bias: bool
-    kernel_initializer: Any
-    recurrent_initializer: Any
-    bias_initializer: Any
     unit_forget_bias: bool
-    kernel_regularizer: Any
-    recurrent_regularizer: Any
-    bias_regularizer: Any
-    kernel_constraint: Any
-    recurrent_constraint: Any
-    bias_constraint: Any
-    dropout: float
-    recurrent_dropout: float
-    seed: Any
 
     gates = 4
 
@@ -124,13 +101,12 @@ class ConvLSTMCell(Cell):
                 f"the channels and spatial sizes of a convolutional LSTM's input must be known, a "
                 f"step has shape {tuple(input_shape)}"
             )
-        wide = 4 * self.filters
-        self._add("kernel", (*self.kernel_size, channels, wide), "kernel")
-        self._add("recurrent_kernel", (*self.kernel_size, self.filters, wide), "recurrent")
-        self.bias = None
-        if self.use_bias:
-            start = self._forget_bias if self.unit_forget_bias else None
-            self._add("bias", (wide,), "bias", start)
+        width = 4 * self.filters
+        self.kernel = weight_of(self, "kernel", (*self.kernel_size, channels, width))
+        recurrent_shape = (*self.kernel_size, self.filters, width)
+        self.recurrent_kernel = weight_of(self, "recurrent_kernel", recurrent_shape, "recurrent")
+        start = self._forget_bias if self.unit_forget_bias else self.bias_initializer
+        self.bias = weight_of(self, "bias", (width,), initializer=start) if self.use_bias else None
         out = tuple(self._out(i, n) for i, n in enumerate(spatial))
         last = self.data_format == "channels_last"
         self._state_shape = (*out, self.filters) if last else (self.filters, *out)
