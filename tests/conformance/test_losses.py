@@ -262,6 +262,7 @@ def test_every_loss_has_a_case():
         losses.Loss,
         {name for name, *_ in CASES},
         "CASES in tests/conformance/test_losses.py",
+        inner={"FunctionLoss"},
         apart={"Loss", "LossFunctionWrapper"},
     )
 

@@ -372,15 +372,7 @@ class BinaryCrossentropy(LossFunctionWrapper):
         dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("BinaryCrossentropy", label_smoothing)
-        super().__init__(
-            binary_crossentropy,
-            reduction,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        self._wrap(binary_crossentropy, locals())
 
 
 class BinaryFocalCrossentropy(LossFunctionWrapper):
@@ -412,18 +404,7 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
         dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("BinaryFocalCrossentropy", label_smoothing)
-        super().__init__(
-            binary_focal_crossentropy,
-            reduction,
-            name,
-            dtype,
-            apply_class_balancing=apply_class_balancing,
-            alpha=alpha,
-            gamma=gamma,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        self._wrap(binary_focal_crossentropy, locals())
 
 
 class CategoricalCrossentropy(LossFunctionWrapper):
@@ -452,15 +433,7 @@ class CategoricalCrossentropy(LossFunctionWrapper):
         dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("CategoricalCrossentropy", label_smoothing)
-        super().__init__(
-            categorical_crossentropy,
-            reduction,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        self._wrap(categorical_crossentropy, locals())
 
 
 class CategoricalFocalCrossentropy(LossFunctionWrapper):
@@ -491,17 +464,7 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
         dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("CategoricalFocalCrossentropy", label_smoothing)
-        super().__init__(
-            categorical_focal_crossentropy,
-            reduction,
-            name,
-            dtype,
-            alpha=alpha,
-            gamma=gamma,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        self._wrap(categorical_focal_crossentropy, locals())
 
 
 class SparseCategoricalCrossentropy(LossFunctionWrapper):
@@ -527,15 +490,7 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         name: str | None = "sparse_categorical_crossentropy",
         dtype: DTypeLike | None = None,
     ) -> None:
-        super().__init__(
-            sparse_categorical_crossentropy,
-            reduction,
-            name,
-            dtype,
-            from_logits=from_logits,
-            ignore_class=ignore_class,
-            axis=axis,
-        )
+        self._wrap(sparse_categorical_crossentropy, locals())
 
 
 class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.losses.alignment import aligned
-from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.loss import FunctionLoss
 from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 @LOSSES.add
@@ -40,7 +40,7 @@ def kl_divergence(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     return ops.sum(y_true * ops.log(y_true / y_pred), axis=-1)
 
 
-class KLDivergence(LossFunctionWrapper):
+class KLDivergence(FunctionLoss):
     """Kullback-Leibler divergence of distributions; see `kl_divergence`.
 
     Example:
@@ -49,10 +49,4 @@ class KLDivergence(LossFunctionWrapper):
         0.1438
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "kl_divergence",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(kl_divergence, reduction, name, dtype)
+    function = staticmethod(kl_divergence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -338,6 +338,11 @@ class LossFunctionWrapper(Loss):
                 setattr(self, setting, value)
         self.takes_class_numbers = any(fn is function for function in _OF_CLASS_NUMBERS)
 
+    def _wrap(self, fn: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        """Be made of `fn` and the `locals()` of `__init__`, those of its own as settings."""
+        named = {name: value for name, value in arguments.items() if name != "self"}
+        LossFunctionWrapper.__init__(self, fn, **named)
+
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         settings = self.__dict__.get("fn_settings", ())
@@ -370,3 +375,21 @@ class LossFunctionWrapper(Loss):
             family = FAMILIES["losses"]
             config["fn"] = family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
         return cls(**config)
+
+
+class FunctionLoss(LossFunctionWrapper):
+    """The loss of one function, that of the class, which takes no settings.
+
+    Args:
+        reduction, name, dtype: see `Loss`; by default the name is the function's.
+    """
+
+    function: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        super().__init__(type(self).function, reduction, name, dtype)

@@ -9,7 +9,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
+from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _flat_labels(name: str, labels: Any, embeddings: Tensor) -> Tensor:
     return ops.cast(labels, "int32")
 
 
-class Hinge(LossFunctionWrapper):
+class Hinge(FunctionLoss):
     """Margin of scores by sign; see `hinge`.
 
     Example:
@@ -182,16 +182,10 @@ class Hinge(LossFunctionWrapper):
         1.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "hinge",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(hinge, reduction, name, dtype)
+    function = staticmethod(hinge)
 
 
-class SquaredHinge(LossFunctionWrapper):
+class SquaredHinge(FunctionLoss):
     """Squared margin of scores by sign; see `squared_hinge`.
 
     Example:
@@ -199,16 +193,10 @@ class SquaredHinge(LossFunctionWrapper):
         1.25
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "squared_hinge",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(squared_hinge, reduction, name, dtype)
+    function = staticmethod(squared_hinge)
 
 
-class CategoricalHinge(LossFunctionWrapper):
+class CategoricalHinge(FunctionLoss):
     """Margin of the true class over the best other; see `categorical_hinge`.
 
     Example:
@@ -216,13 +204,7 @@ class CategoricalHinge(LossFunctionWrapper):
         0.75
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "categorical_hinge",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(categorical_hinge, reduction, name, dtype)
+    function = staticmethod(categorical_hinge)
 
 
 class Circle(LossFunctionWrapper):
@@ -249,12 +231,4 @@ class Circle(LossFunctionWrapper):
         name: str | None = "circle",
         dtype: DTypeLike | None = None,
     ) -> None:
-        super().__init__(
-            circle,
-            reduction,
-            name,
-            dtype,
-            gamma=gamma,
-            margin=margin,
-            remove_diagonal=remove_diagonal,
-        )
+        self._wrap(circle, locals())

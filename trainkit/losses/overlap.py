@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
+from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 
@@ -178,7 +178,7 @@ class Tversky(LossFunctionWrapper):
         return _sums_rows(self.fn_settings["axis"], y_pred)
 
 
-class CTC(LossFunctionWrapper):
+class CTC(FunctionLoss):
     """Connectionist temporal classification; see `ctc`.
 
     Example:
@@ -187,10 +187,4 @@ class CTC(LossFunctionWrapper):
         1.6864
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "ctc",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(ctc, reduction, name, dtype)
+    function = staticmethod(ctc)

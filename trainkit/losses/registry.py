@@ -26,6 +26,7 @@ LOSSES = Registry(
         "mean_squared_error": ("mse", "MSE"),
         "mean_squared_logarithmic_error": ("msle", "MSLE"),
     },
+    unlisted={"FunctionLoss"},
 )
 
 

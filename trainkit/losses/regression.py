@@ -11,7 +11,7 @@ from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.losses.alignment import aligned
-from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.math.norm_clipping import check_bound
 
@@ -191,7 +191,7 @@ def cosine_similarity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) ->
     return -ops.sum(ops.normalize(y_true, axis) * ops.normalize(y_pred, axis), axis=axis)
 
 
-class MeanSquaredError(LossFunctionWrapper):
+class MeanSquaredError(FunctionLoss):
     """Mean of (y_true - y_pred)**2; see `mean_squared_error`.
 
     Example:
@@ -202,16 +202,10 @@ class MeanSquaredError(LossFunctionWrapper):
         1.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_squared_error",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(mean_squared_error, reduction, name, dtype)
+    function = staticmethod(mean_squared_error)
 
 
-class MeanAbsoluteError(LossFunctionWrapper):
+class MeanAbsoluteError(FunctionLoss):
     """Mean of |y_true - y_pred|; see `mean_absolute_error`.
 
     Example:
@@ -219,16 +213,10 @@ class MeanAbsoluteError(LossFunctionWrapper):
         0.5
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_absolute_error",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(mean_absolute_error, reduction, name, dtype)
+    function = staticmethod(mean_absolute_error)
 
 
-class MeanAbsolutePercentageError(LossFunctionWrapper):
+class MeanAbsolutePercentageError(FunctionLoss):
     """Mean relative error in percent; see `mean_absolute_percentage_error`.
 
     Example:
@@ -236,16 +224,10 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
         25.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_absolute_percentage_error",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(mean_absolute_percentage_error, reduction, name, dtype)
+    function = staticmethod(mean_absolute_percentage_error)
 
 
-class MeanSquaredLogarithmicError(LossFunctionWrapper):
+class MeanSquaredLogarithmicError(FunctionLoss):
     """Mean squared difference of logarithms; see `mean_squared_logarithmic_error`.
 
     Example:
@@ -253,13 +235,7 @@ class MeanSquaredLogarithmicError(LossFunctionWrapper):
         0.2402
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "mean_squared_logarithmic_error",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(mean_squared_logarithmic_error, reduction, name, dtype)
+    function = staticmethod(mean_squared_logarithmic_error)
 
 
 class Huber(LossFunctionWrapper):
@@ -289,7 +265,7 @@ class Huber(LossFunctionWrapper):
         super().__init__(huber, reduction, name, dtype, delta=delta)
 
 
-class LogCosh(LossFunctionWrapper):
+class LogCosh(FunctionLoss):
     """Mean of log(cosh(error)); see `log_cosh`.
 
     Example:
@@ -297,16 +273,10 @@ class LogCosh(LossFunctionWrapper):
         0.6625
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "log_cosh",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(log_cosh, reduction, name, dtype)
+    function = staticmethod(log_cosh)
 
 
-class Poisson(LossFunctionWrapper):
+class Poisson(FunctionLoss):
     """Likelihood of counts; see `poisson`.
 
     Example:
@@ -314,13 +284,7 @@ class Poisson(LossFunctionWrapper):
         1.0
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "poisson",
-        dtype: DTypeLike | None = None,
-    ) -> None:
-        super().__init__(poisson, reduction, name, dtype)
+    function = staticmethod(poisson)
 
 
 class CosineSimilarity(LossFunctionWrapper):

@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.metrics.means import MeanMetricWrapper
+from trainkit.metrics.means import FunctionMean, MeanMetricWrapper
 from trainkit.metrics.registry import FUNCTIONS
 from trainkit.ops.arrays.class_hits import check_classes, class_hits
 
@@ -115,12 +115,8 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     return hits
 
 
-class Accuracy(MeanMetricWrapper):
+class Accuracy(FunctionMean):
     """Share of predictions that equal the labels; see `accuracy`.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Accuracy()
@@ -129,8 +125,7 @@ class Accuracy(MeanMetricWrapper):
         0.75
     """
 
-    def __init__(self, name: str | None = "accuracy", dtype: DTypeLike | None = None) -> None:
-        super().__init__(accuracy, name, dtype)
+    function = staticmethod(accuracy)
 
 
 class BinaryAccuracy(MeanMetricWrapper):
@@ -160,12 +155,8 @@ class BinaryAccuracy(MeanMetricWrapper):
         super().__init__(binary_accuracy, name, dtype, threshold=threshold)
 
 
-class CategoricalAccuracy(MeanMetricWrapper):
+class CategoricalAccuracy(FunctionMean):
     """Share of samples whose best score is that of the one-hot label.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.CategoricalAccuracy()
@@ -174,18 +165,11 @@ class CategoricalAccuracy(MeanMetricWrapper):
         0.5
     """
 
-    def __init__(
-        self, name: str | None = "categorical_accuracy", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(categorical_accuracy, name, dtype)
+    function = staticmethod(categorical_accuracy)
 
 
-class SparseCategoricalAccuracy(MeanMetricWrapper):
+class SparseCategoricalAccuracy(FunctionMean):
     """Share of samples whose best score is that of the class number.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.SparseCategoricalAccuracy()
@@ -194,7 +178,4 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
         0.5
     """
 
-    def __init__(
-        self, name: str | None = "sparse_categorical_accuracy", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(sparse_categorical_accuracy, name, dtype)
+    function = staticmethod(sparse_categorical_accuracy)

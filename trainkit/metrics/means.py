@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -258,6 +258,11 @@ class MeanMetricWrapper(MeanScore):
             if not hasattr(self, setting):
                 setattr(self, setting, value)
 
+    def _wrap(self, fn: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        """Be made of `fn` and the `locals()` of `__init__`, those of its own as settings."""
+        named = {name: value for name, value in arguments.items() if name != "self"}
+        MeanMetricWrapper.__init__(self, fn, **named)
+
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         settings = self.__dict__.get("_settings")
@@ -298,3 +303,17 @@ def _function_from(fn: Any) -> Any:
         if not isinstance(function, type):
             return function
     raise ValueError(f"{fn!r} is no function of targets and predictions that is known")
+
+
+class FunctionMean(MeanMetricWrapper):
+    """The mean of one function, that of the class, which takes no settings.
+
+    Args:
+        name: what the metric is called; by default the function's name.
+        dtype: dtype of state and result.
+    """
+
+    function: ClassVar[Callable[..., Any]]
+
+    def __init__(self, name: str | None = None, dtype: DTypeLike | None = None) -> None:
+        super().__init__(type(self).function, name, dtype)

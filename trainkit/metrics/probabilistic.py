@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainkit.losses import crossentropy, divergence, margins, regression
-from trainkit.metrics.means import MeanMetricWrapper
+from trainkit.metrics.means import FunctionMean, MeanMetricWrapper
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike
 
 
-class KLDivergence(MeanMetricWrapper):
+class KLDivergence(FunctionMean):
     """Mean Kullback-Leibler divergence of y_pred from y_true.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.KLDivergence()
@@ -25,16 +21,11 @@ class KLDivergence(MeanMetricWrapper):
         0.1438
     """
 
-    def __init__(self, name: str | None = "kl_divergence", dtype: DTypeLike | None = None) -> None:
-        super().__init__(divergence.kl_divergence, name, dtype)
+    function = staticmethod(divergence.kl_divergence)
 
 
-class Poisson(MeanMetricWrapper):
+class Poisson(FunctionMean):
     """Mean of y_pred - y_true * log(y_pred).
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Poisson()
@@ -43,8 +34,7 @@ class Poisson(MeanMetricWrapper):
         1.0
     """
 
-    def __init__(self, name: str | None = "poisson", dtype: DTypeLike | None = None) -> None:
-        super().__init__(regression.poisson, name, dtype)
+    function = staticmethod(regression.poisson)
 
 
 class BinaryCrossentropy(MeanMetricWrapper):
@@ -68,13 +58,7 @@ class BinaryCrossentropy(MeanMetricWrapper):
         from_logits: bool = False,
         label_smoothing: float = 0,
     ) -> None:
-        super().__init__(
-            crossentropy.binary_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-        )
+        self._wrap(crossentropy.binary_crossentropy, locals())
 
 
 class CategoricalCrossentropy(MeanMetricWrapper):
@@ -100,14 +84,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
         label_smoothing: float = 0,
         axis: int = -1,
     ) -> None:
-        super().__init__(
-            crossentropy.categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
+        self._wrap(crossentropy.categorical_crossentropy, locals())
 
 
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
@@ -133,22 +110,11 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         ignore_class: int | None = None,
         axis: int = -1,
     ) -> None:
-        super().__init__(
-            crossentropy.sparse_categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            ignore_class=ignore_class,
-            axis=axis,
-        )
+        self._wrap(crossentropy.sparse_categorical_crossentropy, locals())
 
 
-class Hinge(MeanMetricWrapper):
+class Hinge(FunctionMean):
     """Mean of max(1 - y_true * y_pred, 0).
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Hinge()
@@ -157,16 +123,11 @@ class Hinge(MeanMetricWrapper):
         1.0
     """
 
-    def __init__(self, name: str | None = "hinge", dtype: DTypeLike | None = None) -> None:
-        super().__init__(margins.hinge, name, dtype)
+    function = staticmethod(margins.hinge)
 
 
-class SquaredHinge(MeanMetricWrapper):
+class SquaredHinge(FunctionMean):
     """Mean of max(1 - y_true * y_pred, 0)**2.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.SquaredHinge()
@@ -175,16 +136,11 @@ class SquaredHinge(MeanMetricWrapper):
         1.25
     """
 
-    def __init__(self, name: str | None = "squared_hinge", dtype: DTypeLike | None = None) -> None:
-        super().__init__(margins.squared_hinge, name, dtype)
+    function = staticmethod(margins.squared_hinge)
 
 
-class CategoricalHinge(MeanMetricWrapper):
+class CategoricalHinge(FunctionMean):
     """Mean margin of the true class over the best other.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.CategoricalHinge()
@@ -193,7 +149,4 @@ class CategoricalHinge(MeanMetricWrapper):
         0.75
     """
 
-    def __init__(
-        self, name: str | None = "categorical_hinge", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(margins.categorical_hinge, name, dtype)
+    function = staticmethod(margins.categorical_hinge)

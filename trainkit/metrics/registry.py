@@ -27,7 +27,7 @@ METRICS = Registry(
         "LogCoshError": ("logcosh",),
         "RootMeanSquaredError": ("rmse", "RMSE"),
     },
-    unlisted={"CompiledMetrics", "ConfusionMetric", "MeanScore"},
+    unlisted={"CompiledMetrics", "ConfusionMetric", "FunctionMean", "MeanScore"},
 )
 FUNCTIONS = Registry("metric_functions", "metric function")
 

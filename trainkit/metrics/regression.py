@@ -11,7 +11,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.losses import regression as losses
 from trainkit.losses.alignment import aligned, weights_like
-from trainkit.metrics.means import Mean, MeanMetricWrapper
+from trainkit.metrics.means import FunctionMean, Mean, MeanMetricWrapper
 from trainkit.metrics.metric import Metric, add_to, unrecorded
 
 if TYPE_CHECKING:
@@ -95,12 +95,8 @@ def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     return 2.0 * ops.mean(a * b, axis=axis) / (spread + gap * gap + EPSILON)
 
 
-class MeanSquaredError(MeanMetricWrapper):
+class MeanSquaredError(FunctionMean):
     """Mean of (y_true - y_pred)**2.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.MeanSquaredError()
@@ -109,18 +105,11 @@ class MeanSquaredError(MeanMetricWrapper):
         2.0
     """
 
-    def __init__(
-        self, name: str | None = "mean_squared_error", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(losses.mean_squared_error, name, dtype)
+    function = staticmethod(losses.mean_squared_error)
 
 
-class MeanAbsoluteError(MeanMetricWrapper):
+class MeanAbsoluteError(FunctionMean):
     """Mean of |y_true - y_pred|.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.MeanAbsoluteError()
@@ -129,18 +118,11 @@ class MeanAbsoluteError(MeanMetricWrapper):
         0.5
     """
 
-    def __init__(
-        self, name: str | None = "mean_absolute_error", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(losses.mean_absolute_error, name, dtype)
+    function = staticmethod(losses.mean_absolute_error)
 
 
-class MeanAbsolutePercentageError(MeanMetricWrapper):
+class MeanAbsolutePercentageError(FunctionMean):
     """Mean of |y_true - y_pred| / |y_true|, in percent.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.MeanAbsolutePercentageError()
@@ -149,18 +131,11 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
         25.0
     """
 
-    def __init__(
-        self, name: str | None = "mean_absolute_percentage_error", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(losses.mean_absolute_percentage_error, name, dtype)
+    function = staticmethod(losses.mean_absolute_percentage_error)
 
 
-class MeanSquaredLogarithmicError(MeanMetricWrapper):
+class MeanSquaredLogarithmicError(FunctionMean):
     """Mean of (log(y_true + 1) - log(y_pred + 1))**2.
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.MeanSquaredLogarithmicError()
@@ -169,18 +144,11 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
         0.2402
     """
 
-    def __init__(
-        self, name: str | None = "mean_squared_logarithmic_error", dtype: DTypeLike | None = None
-    ) -> None:
-        super().__init__(losses.mean_squared_logarithmic_error, name, dtype)
+    function = staticmethod(losses.mean_squared_logarithmic_error)
 
 
 class LogCoshError(MeanMetricWrapper):
     """Mean of log(cosh(y_pred - y_true)).
-
-    Args:
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.LogCoshError()
