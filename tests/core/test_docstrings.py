@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from trainkit.core.values.docstrings import describe_arguments, longer_docstring
+from trainkit.core.values.docstrings import describe_arguments, longer_docstring, same_but_summary
 from trainkit.ops.core.dynamic_shapes import needs_values
 
 TABLE = """
@@ -199,4 +199,17 @@ def test_longer_docstrings_have_no_indentation():
             1
         """
     expected = "A base.\n\nArgs:\n    x: a tensor.\n\nExample:\n    >>> 1\n    1\n"
-    assert longer_docstring(Base, text) == expected
+    assert longer_docstring(Base)(text) == expected
+
+
+def test_another_summary_leaves_the_rest_of_a_docstring():
+    class Base:
+        """A base.
+
+        Args:
+            x: a tensor.
+        """
+
+    assert same_but_summary(Base, "Another.") == "Another.\n\nArgs:\n    x: a tensor.\n"
+    Base.__doc__ = None
+    assert same_but_summary(Base, "Another.") == "Another.\n"

@@ -233,14 +233,11 @@ class _Conv(_Windowed):
 
 
 class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _Conv,
-        """
+    __doc__ = longer_docstring(_Conv)("""
         Example:
             >>> tk.layers.Conv1D(8, 3, padding="same")(tk.ones((2, 10, 4))).shape
             TensorShape([2, 10, 8])
-        """,
-    )
+    """)
     rank = 1
     paddings = ("valid", "same", "causal")
 
@@ -251,29 +248,23 @@ class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
 
 
 class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _Conv,
-        """
+    __doc__ = longer_docstring(_Conv)("""
         Example:
             >>> layer = tk.layers.Conv2D(8, 3, activation="relu")
             >>> layer(tk.ones((2, 28, 28, 1))).shape
             TensorShape([2, 26, 26, 8])
             >>> layer.kernel.shape
             TensorShape([3, 3, 1, 8])
-        """,
-    )
+    """)
     rank = 2
 
 
 class Conv3D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _Conv,
-        """
+    __doc__ = longer_docstring(_Conv)("""
         Example:
             >>> tk.layers.Conv3D(2, 3)(tk.ones((1, 5, 6, 7, 1))).shape
             TensorShape([1, 3, 4, 5, 2])
-        """,
-    )
+    """)
     rank = 3
 
 
@@ -365,40 +356,31 @@ class _ConvTranspose(_Windowed):
 
 
 class Conv1DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ConvTranspose,
-        """
+    __doc__ = longer_docstring(_ConvTranspose)("""
         Example:
             >>> layer = tk.layers.Conv1DTranspose(8, 3, strides=2, padding="same")
             >>> layer(tk.ones((2, 10, 4))).shape
             TensorShape([2, 20, 8])
-        """,
-    )
+    """)
     rank = 1
 
 
 class Conv2DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ConvTranspose,
-        """
+    __doc__ = longer_docstring(_ConvTranspose)("""
         Example:
             >>> layer = tk.layers.Conv2DTranspose(8, 3, strides=2, padding="same")
             >>> layer(tk.ones((2, 7, 7, 4))).shape
             TensorShape([2, 14, 14, 8])
-        """,
-    )
+    """)
     rank = 2
 
 
 class Conv3DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ConvTranspose,
-        """
+    __doc__ = longer_docstring(_ConvTranspose)("""
         Example:
             >>> tk.layers.Conv3DTranspose(2, 3)(tk.ones((1, 3, 4, 5, 1))).shape
             TensorShape([1, 5, 6, 7, 2])
-        """,
-    )
+    """)
     rank = 3
 
 
@@ -480,26 +462,20 @@ class _DepthwiseConv(_Windowed):
 
 
 class DepthwiseConv1D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _DepthwiseConv,
-        """
+    __doc__ = longer_docstring(_DepthwiseConv)("""
         Example:
             >>> tk.layers.DepthwiseConv1D(3, depth_multiplier=2)(tk.ones((2, 10, 4))).shape
             TensorShape([2, 8, 8])
-        """,
-    )
+    """)
     rank = 1
 
 
 class DepthwiseConv2D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _DepthwiseConv,
-        """
+    __doc__ = longer_docstring(_DepthwiseConv)("""
         Example:
             >>> tk.layers.DepthwiseConv2D(3)(tk.ones((2, 8, 8, 4))).shape
             TensorShape([2, 6, 6, 4])
-        """,
-    )
+    """)
     rank = 2
 
 
@@ -599,26 +575,20 @@ class _SeparableConv(_Windowed):
 
 
 class SeparableConv1D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _SeparableConv,
-        """
+    __doc__ = longer_docstring(_SeparableConv)("""
         Example:
             >>> tk.layers.SeparableConv1D(8, 3)(tk.ones((2, 10, 4))).shape
             TensorShape([2, 8, 8])
-        """,
-    )
+    """)
     rank = 1
 
 
 class SeparableConv2D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _SeparableConv,
-        """
+    __doc__ = longer_docstring(_SeparableConv)("""
         Example:
             >>> tk.layers.SeparableConv2D(8, 3)(tk.ones((2, 8, 8, 4))).shape
             TensorShape([2, 6, 6, 8])
-        """,
-    )
+    """)
     rank = 2
 
 

@@ -160,28 +160,22 @@ class SpatialDropout1D(_SpatialDropout):
 
 
 class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _SpatialDropout,
-        """
+    __doc__ = longer_docstring(_SpatialDropout)("""
         Example:
             >>> layer = tk.layers.SpatialDropout2D(0.5, seed=1)
             >>> layer(tk.ones((2, 4, 4, 3)), training=True).shape
             TensorShape([2, 4, 4, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class SpatialDropout3D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _SpatialDropout,
-        """
+    __doc__ = longer_docstring(_SpatialDropout)("""
         Example:
             >>> layer = tk.layers.SpatialDropout3D(0.5, seed=1)
             >>> layer(tk.ones((2, 4, 4, 4, 3)), training=True).shape
             TensorShape([2, 4, 4, 4, 3])
-        """,
-    )
+    """)
     rank = 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
-from trainkit.core.values.docstrings import longer_docstring
+from trainkit.core.values.docstrings import longer_docstring, same_but_summary
 from trainkit.layers.base.arguments import format_of, one_of, sizes
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
@@ -59,118 +59,74 @@ class _Pooling(Layer):
 
 
 class _MaxPooling(_Pooling):
-    """The largest value of each window of the input.
-
-    Shapes: input (batch, spatial..., channels), output (batch, out..., channels). With
-    `data_format="channels_first"` the channels stand before the spatial axes.
-
-    Args:
-        pool_size: size of the window, one int or one for each spatial axis.
-        strides: distance between windows; `pool_size` by default.
-        padding: `"valid"` for windows inside the input only, `"same"` for one window at each
-            stride.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-
-    Raises:
-        ValueError: a setting is none of those above.
-    """
+    __doc__ = same_but_summary(_Pooling, "The largest value of each window of the input.")
 
     def call(self, inputs: Any) -> Any:
         return ops.max_pool(inputs, *self._settings())
 
 
 class MaxPooling1D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _MaxPooling,
-        """
+    __doc__ = longer_docstring(_MaxPooling)("""
         Example:
             >>> x = tk.reshape(tk.range(4.0), (1, 4, 1))
             >>> tk.layers.MaxPooling1D(2)(x).numpy().ravel()
             array([1., 3.], dtype=float32)
-        """,
-    )
+    """)
     rank = 1
 
 
 class MaxPooling2D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _MaxPooling,
-        """
+    __doc__ = longer_docstring(_MaxPooling)("""
         Example:
             >>> tk.layers.MaxPooling2D(2)(tk.ones((1, 4, 6, 3))).shape
             TensorShape([1, 2, 3, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class MaxPooling3D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _MaxPooling,
-        """
+    __doc__ = longer_docstring(_MaxPooling)("""
         Example:
             >>> tk.layers.MaxPooling3D(2)(tk.ones((1, 4, 4, 6, 3))).shape
             TensorShape([1, 2, 2, 3, 3])
-        """,
-    )
+    """)
     rank = 3
 
 
 class _AveragePooling(_Pooling):
-    """The mean of each window over the part of it that lies inside the input.
-
-    Shapes: input (batch, spatial..., channels), output (batch, out..., channels). With
-    `data_format="channels_first"` the channels stand before the spatial axes.
-
-    Args:
-        pool_size: size of the window, one int or one for each spatial axis.
-        strides: distance between windows; `pool_size` by default.
-        padding: `"valid"` for windows inside the input only, `"same"` for one window at each
-            stride.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-
-    Raises:
-        ValueError: a setting is none of those above.
-    """
+    __doc__ = same_but_summary(
+        _Pooling, "The mean of each window over the part of it that lies inside the input."
+    )
 
     def call(self, inputs: Any) -> Any:
         return ops.average_pool(inputs, *self._settings())
 
 
 class AveragePooling1D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AveragePooling,
-        """
+    __doc__ = longer_docstring(_AveragePooling)("""
         Example:
             >>> x = tk.reshape(tk.range(4.0), (1, 4, 1))
             >>> tk.layers.AveragePooling1D(2)(x).numpy().ravel()
             array([0.5, 2.5], dtype=float32)
-        """,
-    )
+    """)
     rank = 1
 
 
 class AveragePooling2D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AveragePooling,
-        """
+    __doc__ = longer_docstring(_AveragePooling)("""
         Example:
             >>> tk.layers.AveragePooling2D(2)(tk.ones((1, 4, 6, 3))).shape
             TensorShape([1, 2, 3, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class AveragePooling3D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AveragePooling,
-        """
+    __doc__ = longer_docstring(_AveragePooling)("""
         Example:
             >>> tk.layers.AveragePooling3D(2)(tk.ones((1, 4, 4, 6, 3))).shape
             TensorShape([1, 2, 2, 3, 3])
-        """,
-    )
+    """)
     rank = 3
 
 
@@ -205,68 +161,41 @@ class _GlobalPooling(Layer):
 
 
 class _GlobalMaxPooling(_GlobalPooling):
-    """The largest value of each channel.
-
-    Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
-    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of
-    size 1.
-
-    Args:
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        keepdims: whether the spatial axes stay.
-    """
+    __doc__ = same_but_summary(_GlobalPooling, "The largest value of each channel.")
 
     def call(self, inputs: Any) -> Any:
         return ops.max(inputs, axis=self._axes, keepdims=self.keepdims)
 
 
 class GlobalMaxPooling1D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _GlobalMaxPooling,
-        """
+    __doc__ = longer_docstring(_GlobalMaxPooling)("""
         Example:
             >>> tk.layers.GlobalMaxPooling1D()(tk.constant([[[1.0], [3.0]]])).numpy()
             array([[3.]], dtype=float32)
-        """,
-    )
+    """)
     rank = 1
 
 
 class GlobalMaxPooling2D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _GlobalMaxPooling,
-        """
+    __doc__ = longer_docstring(_GlobalMaxPooling)("""
         Example:
             >>> tk.layers.GlobalMaxPooling2D()(tk.ones((2, 4, 4, 3))).shape
             TensorShape([2, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class GlobalMaxPooling3D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _GlobalMaxPooling,
-        """
+    __doc__ = longer_docstring(_GlobalMaxPooling)("""
         Example:
             >>> tk.layers.GlobalMaxPooling3D()(tk.ones((2, 4, 4, 4, 3))).shape
             TensorShape([2, 3])
-        """,
-    )
+    """)
     rank = 3
 
 
 class _GlobalAveragePooling(_GlobalPooling):
-    """The mean of each channel.
-
-    Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
-    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of
-    size 1.
-
-    Args:
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        keepdims: whether the spatial axes stay.
-    """
+    __doc__ = same_but_summary(_GlobalPooling, "The mean of each channel.")
 
     def call(self, inputs: Any) -> Any:
         return ops.mean(inputs, axis=self._axes, keepdims=self.keepdims)
@@ -307,26 +236,20 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
 
 
 class GlobalAveragePooling2D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _GlobalAveragePooling,
-        """
+    __doc__ = longer_docstring(_GlobalAveragePooling)("""
         Example:
             >>> tk.layers.GlobalAveragePooling2D()(tk.ones((2, 4, 4, 3))).shape
             TensorShape([2, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class GlobalAveragePooling3D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _GlobalAveragePooling,
-        """
+    __doc__ = longer_docstring(_GlobalAveragePooling)("""
         Example:
             >>> tk.layers.GlobalAveragePooling3D(keepdims=True)(tk.ones((2, 4, 4, 4, 3))).shape
             TensorShape([2, 1, 1, 1, 3])
-        """,
-    )
+    """)
     rank = 3
 
 
@@ -359,39 +282,30 @@ class _AdaptiveAveragePooling(_AdaptivePooling):
 
 
 class AdaptiveAveragePooling1D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AdaptivePooling,
-        """
+    __doc__ = longer_docstring(_AdaptivePooling)("""
         Example:
             >>> x = tk.reshape(tk.range(6.0), (1, 6, 1))
             >>> tk.layers.AdaptiveAveragePooling1D(2)(x).numpy().ravel()
             array([1., 4.], dtype=float32)
-        """,
-    )
+    """)
     rank = 1
 
 
 class AdaptiveAveragePooling2D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AdaptivePooling,
-        """
+    __doc__ = longer_docstring(_AdaptivePooling)("""
         Example:
             >>> tk.layers.AdaptiveAveragePooling2D(2)(tk.ones((1, 5, 7, 3))).shape
             TensorShape([1, 2, 2, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class AdaptiveAveragePooling3D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AdaptivePooling,
-        """
+    __doc__ = longer_docstring(_AdaptivePooling)("""
         Example:
             >>> tk.layers.AdaptiveAveragePooling3D(2)(tk.ones((1, 4, 5, 6, 3))).shape
             TensorShape([1, 2, 2, 2, 3])
-        """,
-    )
+    """)
     rank = 3
 
 
@@ -403,39 +317,30 @@ class _AdaptiveMaxPooling(_AdaptivePooling):
 
 
 class AdaptiveMaxPooling1D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AdaptivePooling,
-        """
+    __doc__ = longer_docstring(_AdaptivePooling)("""
         Example:
             >>> x = tk.reshape(tk.range(6.0), (1, 6, 1))
             >>> tk.layers.AdaptiveMaxPooling1D(2)(x).numpy().ravel()
             array([2., 5.], dtype=float32)
-        """,
-    )
+    """)
     rank = 1
 
 
 class AdaptiveMaxPooling2D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AdaptivePooling,
-        """
+    __doc__ = longer_docstring(_AdaptivePooling)("""
         Example:
             >>> tk.layers.AdaptiveMaxPooling2D((2, 3))(tk.ones((1, 5, 7, 3))).shape
             TensorShape([1, 2, 3, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class AdaptiveMaxPooling3D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _AdaptivePooling,
-        """
+    __doc__ = longer_docstring(_AdaptivePooling)("""
         Example:
             >>> tk.layers.AdaptiveMaxPooling3D(2)(tk.ones((1, 4, 5, 6, 3))).shape
             TensorShape([1, 2, 2, 2, 3])
-        """,
-    )
+    """)
     rank = 3
 
 

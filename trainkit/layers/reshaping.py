@@ -221,38 +221,29 @@ class _ZeroPadding(_Bordered):
 
 
 class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ZeroPadding,
-        """
+    __doc__ = longer_docstring(_ZeroPadding)("""
         Example:
             >>> tk.layers.ZeroPadding1D((1, 2))(tk.ones((1, 4, 3))).shape
             TensorShape([1, 7, 3])
-        """,
-    )
+    """)
     rank = 1
 
 
 class ZeroPadding2D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ZeroPadding,
-        """
+    __doc__ = longer_docstring(_ZeroPadding)("""
         Example:
             >>> tk.layers.ZeroPadding2D(1)(tk.ones((1, 4, 4, 3))).shape
             TensorShape([1, 6, 6, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class ZeroPadding3D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ZeroPadding,
-        """
+    __doc__ = longer_docstring(_ZeroPadding)("""
         Example:
             >>> tk.layers.ZeroPadding3D(1)(tk.ones((1, 4, 4, 4, 3))).shape
             TensorShape([1, 6, 6, 6, 3])
-        """,
-    )
+    """)
     rank = 3
 
 
@@ -295,14 +286,11 @@ class _Cropping(_Bordered):
 
 
 class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _Cropping,
-        """
+    __doc__ = longer_docstring(_Cropping)("""
         Example:
             >>> tk.layers.Cropping1D((1, 2))(tk.ones((1, 6, 3))).shape
             TensorShape([1, 3, 3])
-        """,
-    )
+    """)
     rank = 1
 
     def get_config(self) -> dict[str, Any]:
@@ -313,26 +301,20 @@ class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
 
 
 class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _Cropping,
-        """
+    __doc__ = longer_docstring(_Cropping)("""
         Example:
             >>> tk.layers.Cropping2D(((1, 1), (2, 0)))(tk.ones((1, 6, 6, 3))).shape
             TensorShape([1, 4, 4, 3])
-        """,
-    )
+    """)
     rank = 2
 
 
 class Cropping3D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _Cropping,
-        """
+    __doc__ = longer_docstring(_Cropping)("""
         Example:
             >>> tk.layers.Cropping3D(1)(tk.ones((1, 6, 6, 6, 3))).shape
             TensorShape([1, 4, 4, 4, 3])
-        """,
-    )
+    """)
     rank = 3
 
 

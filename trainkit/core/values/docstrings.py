@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 _SECTION = re.compile(r"\n( *)(?:Args|Attributes|Returns|Yields|Raises|Examples?|Usage):\n")
 
 
-def longer_docstring(base: type, text: str) -> str:
-    """The docstring of `base` and, after it, `text`, each without its indentation."""
-    return f"{inspect.cleandoc(base.__doc__ or '')}\n\n{inspect.cleandoc(text)}\n"
+def longer_docstring(base: type) -> Callable[[str], str]:
+    """What puts a text behind the docstring of `base`, both without their indentation."""
+    start = inspect.cleandoc(base.__doc__ or "")
+    return lambda text: f"{start}\n\n{inspect.cleandoc(text)}\n"
+
+
+def same_but_summary(base: type, summary: str) -> str:
+    """The docstring of `base` with another first line."""
+    _, *others = inspect.cleandoc(base.__doc__ or "").split("\n")
+    return "\n".join([summary, *others, ""])
 
 
 def describe_arguments(members: dict[str, Any], table: str, package: str | None = None) -> None:

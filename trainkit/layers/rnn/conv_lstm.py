@@ -232,36 +232,27 @@ class _ConvLSTM(OfCell):
 
 
 class ConvLSTM1D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ConvLSTM,
-        """
+    __doc__ = longer_docstring(_ConvLSTM)("""
         Example:
             >>> tk.layers.ConvLSTM1D(4, 3, padding="same")(tk.ones((1, 2, 8, 3))).shape
             TensorShape([1, 8, 4])
-        """,
-    )
+    """)
     rank = 1
 
 
 class ConvLSTM2D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ConvLSTM,
-        """
+    __doc__ = longer_docstring(_ConvLSTM)("""
         Example:
             >>> tk.layers.ConvLSTM2D(4, 3, return_sequences=True)(tk.ones((1, 2, 8, 8, 3))).shape
             TensorShape([1, 2, 6, 6, 4])
-        """,
-    )
+    """)
     rank = 2
 
 
 class ConvLSTM3D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
-    __doc__ = longer_docstring(
-        _ConvLSTM,
-        """
+    __doc__ = longer_docstring(_ConvLSTM)("""
         Example:
             >>> tk.layers.ConvLSTM3D(2, 2)(tk.ones((1, 2, 4, 4, 4, 1))).shape
             TensorShape([1, 3, 3, 3, 2])
-        """,
-    )
+    """)
     rank = 3
