@@ -110,7 +110,7 @@ def _of_images(model: Any, tape: Any, x: Any) -> Iterator[str]:
     if any(isinstance(layer, _NORMALIZATIONS) for layer in model.submodules):
         return
     for data in _multiply(tape):
-        values = data.numpy()
+        values = np.asarray(data)
         if values.size and values.min() >= 0 and _MOST_OF_SCALED < values.max() <= 255:
             yield (
                 f"model {model.name!r} multiplies its first weights by images with values up to "
@@ -176,7 +176,7 @@ def _of_one_class(model: Any, y: Any, tape: Any) -> Iterator[str]:
     entry = tape.tracked.get(y)
     if not entry or getattr(getattr(entry[0], "facets", None), "semantics", None) is not AXIS:
         return
-    if (y.numpy() == 1).all() and not any(
+    if (np.asarray(y) == 1).all() and not any(
         isinstance(layer, Dense) and layer.has_one_class() for layer in model.submodules
     ):
         yield (
@@ -197,7 +197,7 @@ def _of_loss(loss: Any, target: Any, output: Any, tape: Any, weighted: bool) -> 
         logits = bool(loss.fn_settings.get("from_logits", False))
         name = loss.name
         if function in _BINARY:
-            yield from _of_binary(name, logits, target.numpy(), output, tape, weighted)
+            yield from _of_binary(name, logits, np.asarray(target), output, tape, weighted)
         elif function in _CATEGORICAL:
             yield from _of_categorical(name, logits, output, tape, loss.fn_settings)
         elif not loss.takes_class_numbers:
@@ -213,7 +213,7 @@ def _is_ours(function: Any) -> bool:
 def _of_binary(
     name: str, logits: bool, targets: Any, output: Tensor, tape: Any, weighted: bool
 ) -> Iterator[str]:
-    values = output.numpy()
+    values = np.asarray(output)
     if logits and _comes_from(output, ops.sigmoid, tape):
         yield (
             f"loss {name!r} takes logits (from_logits=True), and the outputs are probabilities of "
@@ -246,7 +246,7 @@ def _cut_off(name: str, logits: bool, activation: str) -> str:
 def _of_categorical(
     name: str, logits: bool, output: Tensor, tape: Any, settings: Any
 ) -> Iterator[str]:
-    axis, values = settings.get("axis", -1), output.numpy()
+    axis, values = settings.get("axis", -1), np.asarray(output)
     if not values.size or values.shape[axis] < 2:
         return
     if _ends_in_relu(output, tape):
@@ -261,15 +261,20 @@ def _of_categorical(
             "labels at once use 'binary_crossentropy'."
         )
         return
-    if not logits and values.min() < -1e-3:
-        yield (
-            f"loss {name!r} takes probabilities, and some outputs are negative, such as "
-            f"{values.min():.3g}: give it from_logits=True, or the last layer "
-            "activation='softmax'."
-        )
+    least = values.min()
+    if not logits:
+        if least < -1e-3:
+            yield (
+                f"loss {name!r} takes probabilities, and some outputs are negative, such as "
+                f"{least:.3g}: give it from_logits=True, or the last layer "
+                "activation='softmax'."
+            )
+        return
+    # the outputs of a language model are large: what one look rules out is not added up
+    if not (least >= 0 and values.max() <= 1):
+        return
     sums = values.sum(axis=axis, dtype=np.float64)
-    inside = values.min() >= 0 and values.max() <= 1
-    if logits and inside and sums.size > 1 and np.abs(sums - 1).max() < 1e-2:
+    if sums.size > 1 and np.abs(sums - 1).max() < 1e-2:
         yield (
             f"loss {name!r} takes logits (from_logits=True), and the outputs are probabilities, "
             "which add up to 1: leave from_logits away, or the softmax."
@@ -373,10 +378,10 @@ def _of_metrics(model: Any, path: Any, loss: Any, target: Any) -> Iterator[str]:
         if use.path != path:
             continue
         metric = use.metric
-        if isinstance(metric, Accuracy | BinaryAccuracy) and _is_continuous(target.numpy()):
+        if isinstance(metric, Accuracy | BinaryAccuracy) and _is_continuous(np.asarray(target)):
             yield (
                 f"metric {use.name!r} counts how often outputs hit a class, and the targets are "
-                f"numbers such as {target.numpy().flat[0]:.4g}: use 'mae' or 'r2_score' for them."
+                f"numbers such as {np.asarray(target).flat[0]:.4g}: use 'mae' or 'r2_score' for them."
             )
         elif isinstance(metric, BinaryAccuracy) and _takes_binary_logits(loss):
             if getattr(metric, "threshold", 0.5) == 0.5:
