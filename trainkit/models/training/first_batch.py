@@ -379,9 +379,10 @@ def _of_metrics(model: Any, path: Any, loss: Any, target: Any) -> Iterator[str]:
             continue
         metric = use.metric
         if isinstance(metric, Accuracy | BinaryAccuracy) and _is_continuous(np.asarray(target)):
+            number = np.asarray(target).flat[0]
             yield (
                 f"metric {use.name!r} counts how often outputs hit a class, and the targets are "
-                f"numbers such as {np.asarray(target).flat[0]:.4g}: use 'mae' or 'r2_score' for them."
+                f"numbers such as {number:.4g}: use 'mae' or 'r2_score' for them."
             )
         elif isinstance(metric, BinaryAccuracy) and _takes_binary_logits(loss):
             if getattr(metric, "threshold", 0.5) == 0.5:
