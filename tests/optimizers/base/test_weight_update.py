@@ -1,5 +1,7 @@
 """An optimizer's step of many weights as one node: the bits of eager steps, in place, anywhere."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import trainkit as tk
 from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.kernels.jit import kernel_family
 from trainkit.ops.math.update_weights import update_weights
+from trainkit.optimizers.base.clipping import ClipLimits, ClippingRule
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -39,8 +42,10 @@ def stepper(optimizer, weights, function):
 
 
 def update_nodes(compiled, *args):
+    """The nodes that update weights; clipping before them is a node of the same kind."""
     graph = compiled.get_concrete_function(*args).graph
-    return [node for node in graph.nodes if node.primitive is update_weights.primitive]
+    nodes = [node for node in graph.nodes if node.primitive is update_weights.primitive]
+    return [node for node in nodes if not isinstance(node.settings["rule"], ClippingRule)]
 
 
 OPTIMIZERS = {
@@ -238,6 +243,89 @@ def test_a_large_weight_alone_is_one_node():
     step = stepper(tk.optimizers.Adam(0.1), [weight], tk.function)
     step(tk.constant(1.0))
     assert len(update_nodes(step, tk.constant(1.0))) == 1
+
+
+CLIPPED = {"clipnorm": 0.5, "clipvalue": 0.1, "global_clipnorm": 0.5}
+
+
+@pytest.mark.parametrize("setting", CLIPPED)
+def test_clipping_is_one_node_whatever_the_number_of_weights(setting):
+    counts = []
+    for options in ({}, {setting: CLIPPED[setting]}):
+        weights = made_weights()
+        optimizer = tk.optimizers.AdamW(0.1, **options)
+        # weights with and without decay have rules of their own, and one length together
+        optimizer.exclude_from_weight_decay(weights[::2])
+        step = stepper(optimizer, weights, tk.function)
+        counts.append(len(step.get_concrete_function(tk.constant(1.0)).graph.nodes))
+    assert counts[1] == counts[0] + 1
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("periods", [None, 2])
+@pytest.mark.parametrize("setting", CLIPPED)
+def test_large_gradients_are_clipped_to_the_bits_of_eager_steps(setting, periods, jit_compile):
+    results = []
+    for function in (lambda f: f, tk.function(jit_compile=jit_compile)):
+        rng = np.random.default_rng(7)
+        shapes = [(300, 300), (7,), (1, 40_000), ()]
+        weights = [tk.Variable(rng.normal(size=shape).astype("float32")) for shape in shapes]
+        options = {setting: CLIPPED[setting], "gradient_accumulation_steps": periods}
+        optimizer = tk.optimizers.Adam(0.1, **options)
+        results.append(stepped(optimizer, weights, function)[0])
+    for eager, compiled in zip(*results, strict=True):
+        np.testing.assert_array_equal(eager, compiled)
+
+
+@pytest.mark.parametrize("setting", CLIPPED)
+def test_gradients_that_are_not_finite_pass_clipping_as_in_eager_steps(setting):
+    results = []
+    for function in (lambda f: f, tk.function):
+        optimizer, weights = tk.optimizers.SGD(0.1, **{setting: CLIPPED[setting]}), made_weights()
+        step = stepper(optimizer, weights, function)
+        with np.errstate(all="ignore"):
+            for factor in (1.0, np.inf, np.nan):
+                step(tk.constant(factor))
+        results.append(state_of(optimizer, weights))
+    for eager, compiled in zip(*results, strict=True):
+        np.testing.assert_array_equal(eager, compiled)
+
+
+@pytest.mark.parametrize("setting", CLIPPED)
+def test_a_step_that_is_left_out_clips_nothing(setting):
+    inner, weights = tk.optimizers.Adam(0.1, **{setting: CLIPPED[setting]}), made_weights()
+    optimizer = tk.optimizers.LossScaleOptimizer(inner)
+    step = stepper(optimizer, weights, tk.function)
+    step(tk.constant(1.0))
+    before = state_of(inner, weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(tk.constant(np.inf))
+    for a, b in zip(before, state_of(inner, weights), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_branch_clips_by_operations():
+    results = []
+    for function in (lambda f: f, tk.function):
+        optimizer, weights = tk.optimizers.Adam(0.1, global_clipnorm=0.5), made_weights()
+        optimizer.build(weights)
+
+        def moved(optimizer=optimizer, weights=weights):
+            optimizer.apply([tk.sin(w) for w in weights], weights)
+            return tk.constant(1.0)
+
+        step = function(lambda x, moved=moved: tk.cond(x > 0, moved, lambda: tk.constant(0.0)))
+        for x in (1.0, -1.0, 1.0):
+            step(tk.constant(x))
+        results.append(state_of(optimizer, weights))
+    for eager, compiled in zip(*results, strict=True):
+        np.testing.assert_array_equal(eager, compiled)
+
+
+def test_the_rule_of_clipping_shows_its_bound():
+    rule = ClippingRule(ClipLimits(None, None, 0.5), is_conditional=False)
+    assert repr(rule) == "<limits of global_clipnorm=0.5>"
 
 
 def stepped(optimizer, weights, function, steps=STEPS):

@@ -5,10 +5,14 @@ Optimizers use these functions on arrays and on tensors alike; TensorFlow's own 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from trainkit import ops
+from trainkit.core.devices import XP_OF
+from trainkit.core.variable import Variable
 from trainkit.ops.math.norm_clipping import check_bound as check_bound
 from trainkit.ops.math.norm_clipping import clip_factor as clip_factor
 from trainkit.ops.math.norm_clipping import joint_clip_factor as joint_clip_factor
@@ -31,6 +35,54 @@ def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:
         factor = joint_clip_factor(xp, joint_norm(xp, grads), limits.global_norm)
         return [g * factor for g in grads]
     return grads
+
+
+class ClippingRule:
+    """Clipping of all gradients of a step: as the `rule` of `update_weights`, one node of a graph.
+
+    It calls what eager steps call, so both give the same bits whatever the sizes.
+
+    Args:
+        limits: the bounds.
+        is_conditional: whether a bool comes first, without which gradients are given as they come.
+    """
+
+    n_buffers = 1
+
+    def __init__(self, limits: ClipLimits, is_conditional: bool) -> None:
+        self._limits = limits
+        self.n_numbers = int(is_conditional)
+
+    def __repr__(self) -> str:
+        return f"<{self._limits!r}>"
+
+    def results(self, xp: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients within bounds; as they are where the step does not count.
+
+        Args:
+            xp: NumPy or CuPy.
+            arrays: the bool, if there is one, and the gradients.
+        """
+        grads = list(arrays[self.n_numbers :])
+        if self.n_numbers and not arrays[0]:
+            return tuple(grads)
+        return tuple(clip_gradients(XP_OF[type(grads[0])], grads, self._limits))
+
+    def bound(self, buffers: Sequence[Variable | None]) -> Callable[..., list[Any]]:
+        """A function as `results`: clipped gradients are no values of variables.
+
+        Args:
+            buffers: `None` for each gradient.
+        """
+        return lambda *arrays: list(self.results(np, arrays))
+
+    def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
+        """The same of symbols, by operations for each gradient.
+
+        Args:
+            inputs: what `results` takes.
+        """
+        return clip_gradients(ops, list(inputs[self.n_numbers :]), self._limits)
 
 
 class ClipLimits:
@@ -61,6 +113,10 @@ class ClipLimits:
         self.norm = norm
         self.value = value
         self.global_norm = global_norm
+
+    def __repr__(self) -> str:
+        bounds = zip(CLIPPING, (self.norm, self.value, self.global_norm), strict=True)
+        return "limits of " + ", ".join(f"{n}={x}" for n, x in bounds if x is not None)
 
     def __bool__(self) -> bool:
         return not (self.norm is None and self.value is None and self.global_norm is None)

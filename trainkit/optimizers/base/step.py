@@ -7,7 +7,7 @@ weights of a rule are updated together, differs between arrays (`ArrayMedium`) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base import averages
 from trainkit.optimizers.base.accumulated_gradients import PeriodMeans, add_gradients
-from trainkit.optimizers.base.clipping import clip_gradients
+from trainkit.optimizers.base.clipping import ClipLimits, clip_gradients
 from trainkit.optimizers.base.joined_gradients import joined
 from trainkit.optimizers.base.keras_step import assign_steps, assigns
 from trainkit.optimizers.base.slot_state import SlotState
@@ -88,9 +88,9 @@ class ArrayMedium:
         """The condition that a value is true, too."""
         return condition is not False and bool(value)
 
-    def module_of(self, grads: Sequence[Any]) -> Any:
-        """Module of functions of gradients."""
-        return devices.XP_OF[type(grads[0])]
+    def clip(self, grads: list[Any], limits: ClipLimits, active: Any) -> list[Any]:
+        """Gradients within bounds."""
+        return clip_gradients(devices.XP_OF[type(grads[0])], grads, limits)
 
     def own_gradients(
         self, optimizer: Optimizer, states: list[SlotState], grads: list[Any]
@@ -224,7 +224,7 @@ def _update_weights(
     active: Any,
 ) -> None:
     if optimizer._limits:
-        grads = clip_gradients(on.module_of(grads), grads, optimizer._limits)
+        grads = on.clip(grads, optimizer._limits, active)
     if assigns(optimizer):
         assign_steps(optimizer, states, grads, None if active is True else active, conditions)
         return

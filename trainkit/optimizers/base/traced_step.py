@@ -16,6 +16,7 @@ from trainkit.core.variable import Variable
 from trainkit.graph.ir.copied_calls import CopiedCalls
 from trainkit.graph.ir.graph import Graph
 from trainkit.ops.math.update_weights import update_weights
+from trainkit.optimizers.base.clipping import ClipLimits, ClippingRule, clip_gradients
 from trainkit.optimizers.base.flat_update import WIDE
 from trainkit.optimizers.base.joined_gradients import joined
 from trainkit.optimizers.base.slot_state import SlotState
@@ -71,9 +72,12 @@ class TensorMedium:
         """The condition that a value is true, too."""
         return value if condition is None else ops.logical_and(condition, value)
 
-    def module_of(self, grads: Sequence[Any]) -> Any:
-        """Module of functions of gradients."""
-        return ops
+    def clip(self, grads: list[Any], limits: ClipLimits, active: Any) -> list[Any]:
+        """Gradients within bounds, by one node; where a step does not count they stay."""
+        if not _is_outermost():
+            return clip_gradients(ops, grads, limits)
+        rule = ClippingRule(limits, active is not None)
+        return list(update_weights(*[] if active is None else [active], *grads, rule=rule))
 
     def own_gradients(
         self, optimizer: Optimizer, states: list[SlotState], grads: list[Any]
@@ -134,6 +138,12 @@ class TensorMedium:
 TENSORS = TensorMedium()
 
 
+def _is_outermost() -> bool:
+    """Whether what is traced is a graph, and no branch or body of a loop."""
+    graph = trace_state.current_trace()
+    return type(graph) is Graph and graph.outer is None
+
+
 def _trace_joint_update(
     programs: Programs,
     states: list[SlotState],
@@ -150,10 +160,9 @@ def _trace_joint_update(
     Returns:
         The states of these weights.
     """
-    graph = trace_state.current_trace()
     # a weight that comes again starts from what it has become
     once = len(set(map(id, states))) == len(states)
-    if type(graph) is not Graph or graph.outer is not None or not once:
+    if not once or not _is_outermost():
         return set()
     groups: dict[Any, list[tuple[SlotState, Any]]] = {}
     for state, grad in zip(states, grads, strict=True):
