@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,8 @@ ALL = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd", "sse"}
 @pytest.fixture
 def before_numpy(monkeypatch):
     """As if NumPy had not been imported, and nothing been set."""
-    monkeypatch.setattr(blas_config.sys, "modules", {})
+    # not the modules of `sys` itself, which whoever imports meanwhile needs
+    monkeypatch.setattr(blas_config, "sys", SimpleNamespace(modules={}))
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_THREAD_TIMEOUT", "TRAINKIT_BLAS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(blas_config, "_processor_flags", lambda: ALL)
