@@ -72,7 +72,9 @@ def assert_is_product(y, x, w, shift=0.0):
 @pytest.mark.parametrize("second", ["rows", "columns", "part"])
 @pytest.mark.parametrize("first", ["rows", "columns", "part"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_products_of_all_layouts(pairs, rng, size, first, second):
+def test_products_of_all_layouts(pairs, rng, monkeypatch, size, first, second):
+    module = sys.modules["trainkit.ops.linear_algebra.matmul"]
+    monkeypatch.setattr(module, "_matmul", lambda *a: pytest.fail("a product by BLAS"))
     rows, depth, columns = size
     x, w = of_layout(rng, rows, depth, first), of_layout(rng, depth, columns, second)
     y = bfloat16_tuned.product(x, w)
@@ -197,7 +199,9 @@ def test_other_types_are_not_for_the_kernel(dtype):
 
 @pytest.mark.parametrize("activation", [None, "relu"])
 @pytest.mark.parametrize("shape", [(1, 7), (37, 70), (3, 20, 70)])
-def test_gradients_of_a_dense_layer(pairs, rng, shape, activation):
+def test_gradients_of_a_dense_layer(pairs, rng, monkeypatch, shape, activation):
+    module = sys.modules["trainkit.ops.neural.dense"]
+    monkeypatch.setattr(module, "_wide", lambda *a: pytest.fail("a pass to make it float32"))
     w, bias = rng.normal(size=(shape[-1], 45)).astype(BF16), rng.normal(size=45).astype(BF16)
     x, g = rng.normal(size=shape).astype(BF16), rng.normal(size=(*shape[:-1], 45)).astype(BF16)
     variables = [tk.Variable(v) for v in (x, w, bias)]

@@ -137,6 +137,7 @@ class Tuned:
             a body has to make them float32 first.
     """
 
+    bfloat16 = bfloat16.dtype
     __slots__ = ("exact", "fewest", "of", "on_bfloat16", "on_gpu", "run", "unless")
 
     def __init__(

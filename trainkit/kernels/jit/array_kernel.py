@@ -136,6 +136,7 @@ class ArrayKernel(Family):
         run: Callable[..., Any] | None = None,
         of: int = 0,
         on_gpu: Sequence[Callable[..., Any]] = (),
+        on_bfloat16: Callable[..., Any] | None = None,
     ) -> Tuned:
         """This kernel as what an operation declares of itself.
 
@@ -143,8 +144,12 @@ class ArrayKernel(Family):
             run: what is called where the operation has other inputs or settings than the kernel.
             of: the place of the input whose size counts.
             on_gpu: what is asked for arrays of a GPU, see `Tuned`.
+            on_bfloat16: what is asked for arrays of bfloat16.
         """
-        return Tuned(run or self, on_gpu=on_gpu, exact=self.exact, fewest=self.fewest, of=of)
+        return Tuned(
+            run or self, on_gpu=on_gpu, exact=self.exact, fewest=self.fewest, of=of,
+            on_bfloat16=on_bfloat16,
+        )  # fmt: skip
 
     def _first_call(self, *inputs: Any) -> Any:
         scope: dict[str, Any] = {

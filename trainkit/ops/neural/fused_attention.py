@@ -20,6 +20,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.attention import attention_reference, attention_tuned
 from trainkit.kernels.attention.attention_room import MOST_SCORES
 from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import tri
@@ -95,7 +96,7 @@ def _run_compiled(
 ) -> Array | None:
     _check(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
-    return attention_tuned.attention(q, k, v, mask, scale, causal)
+    return run_in_float32(attention_tuned.attention, q, k, v, mask, scale, causal)
 
 
 def _by_cudnn(
@@ -156,6 +157,10 @@ def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: An
     return tuple(Spec(x.shape, x.dtype) for x in (q, k, v))
 
 
+def _gradient_compiled(*arrays: Array | None, **settings: Any) -> Any:
+    return run_in_float32(attention_tuned.attention_gradient, *arrays, **settings)
+
+
 def _gradient_by_cudnn(
     xp: ArrayModule,
     g: Array,
@@ -192,7 +197,7 @@ def _gradient_in_blocks(
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     tuned=Tuned(
-        attention_tuned.attention_gradient,
+        _gradient_compiled,
         of=1,
         on_gpu=[_gradient_by_cudnn, _gradient_in_blocks],
     ),

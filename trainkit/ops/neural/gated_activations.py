@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.ops.math.elementwise import (
     add,
     exp,
@@ -193,7 +195,10 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
     shapes.unchanged,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    tuned=elementwise_tuned.gelu_erf_gradient.facet(on_gpu=(gelu_cuda.gelu_erf_gradient,)),
+    tuned=elementwise_tuned.gelu_erf_gradient.facet(
+        on_gpu=(gelu_cuda.gelu_erf_gradient,),
+        on_bfloat16=partial(run_in_float32, elementwise_tuned.gelu_erf_gradient),
+    ),
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""

@@ -24,6 +24,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.kernels.recurrent import (
     recurrent_gpu,
     recurrent_reference,
@@ -90,7 +91,7 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
 
 def _compiled_lstm(projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     _check("lstm", 4, projected, (h, c), kernel)
-    return _widen(recurrent_tuned.lstm, projected, h, c, kernel)
+    return run_in_float32(recurrent_tuned.lstm, projected, h, c, kernel)
 
 
 def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
@@ -121,7 +122,7 @@ def _lstm_gradient_rule(
 def _compiled_lstm_gradient(
     by_hidden: Array, by_memory: Array | None, projected: Array, *saved: Array
 ) -> Any:
-    return _widen(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
+    return run_in_float32(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
 
 
 def _lstm_gradient_on_gpu(
@@ -220,7 +221,7 @@ def _compiled_gru(
     projected: Array, h: Array, kernel: Array, bias: Array | None, *, reset_after: bool = True
 ) -> Any:
     _check("gru", 3, projected, (h,), kernel, bias)
-    return _widen(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
+    return run_in_float32(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
 
 
 def _gru_on_gpu(
@@ -276,7 +277,7 @@ def _compiled_gru_gradient(
     reset_after: bool = True,
 ) -> Any:
     function = recurrent_tuned.gru_gradient
-    return _widen(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
+    return run_in_float32(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
 
 
 def _gru_gradient_on_gpu(

@@ -274,6 +274,8 @@ cdef class Kernel(Op):
 
     cdef object kernel
     cdef TunedKernel tuned
+    cdef object on_bfloat16
+    cdef object bfloat16
     cdef bint one_dtype
     cdef bint floats_only
     cdef Py_ssize_t fewest
@@ -293,6 +295,8 @@ cdef class Kernel(Op):
         self.kernel = primitive.body
         self.fewest = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
+        if self.tuned is not None:
+            self.on_bfloat16, self.bfloat16 = facets.tuned.on_bfloat16, facets.tuned.bfloat16
         self.one_dtype, self.floats_only = one_dtype, floats_only
 
     cdef object run(self, tuple inputs, dict settings):
@@ -381,7 +385,13 @@ cdef class Kernel(Op):
     cdef object by_tuned(self, list ready, dict settings):
         """What the tuned kernel gives; `None` where the body is to do it."""
         cdef Py_ssize_t place = self.tuned.place + 1
-        if place >= PyList_GET_SIZE(ready) or not self.tuned.is_for(ready[place]):
+        if place >= PyList_GET_SIZE(ready):
+            return None
+        if self.on_bfloat16 is not None:
+            x = ready[place]
+            if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.bfloat16:
+                return self.on_bfloat16(*ready[1:], **settings)
+        if not self.tuned.is_for(ready[place]):
             return None
         return self.tuned.run(*ready[1:], **settings)
 

@@ -1,0 +1,65 @@
+"""float32 as bfloat16 and back: with the bits of `astype`, in a part of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+
+_FILE = "elementwise.bfloat16_casts_compiled"
+_BF16, _F32 = bfloat16.dtype, np.dtype(np.float32)
+FEWEST = 1 << 14
+"""Elements from which on the kernel pays."""
+_KERNELS = {
+    _F32: (Family("bfloat16_narrow", _FILE, "narrow", exact=True), _BF16),
+    _BF16: (Family("bfloat16_widen", _FILE, "widen", exact=True), _F32),
+}
+"""By the dtype of the array: the kernel, and the dtype that it gives."""
+_PLAIN, _NANOSECONDS = 0.5e-9, 0.1
+"""Seconds that `astype` takes for an element, and nanoseconds that the kernel does."""
+
+
+def cast_array(x: Array, dtype: Any) -> Array:
+    """`x.astype(dtype)`, or `x` itself where it has that dtype."""
+    if x.dtype == dtype:
+        return x
+    y = _by_kernel(x, dtype) if x.size >= FEWEST else None
+    return x.astype(dtype) if y is None else y
+
+
+def _by_kernel(x: Array, dtype: Any) -> Array | None:
+    family, result_dtype = _KERNELS.get(x.dtype, (None, None))
+    if family is None or dtype != result_dtype or type(x) is not np.ndarray or not x.flags.forc:
+        return None
+    run = family.find((), _PLAIN * x.size)
+    if run is None:
+        return None
+    y = np.empty_like(x, result_dtype)  # in the order of x, as `astype` has it
+    run(*shared(_NANOSECONDS * x.size), x.ctypes.data, y.ctypes.data, x.size)
+    return y
+
+
+def run_in_float32(function: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
+    """What a function gives of arrays, those of 16-bit floats being float32 to it.
+
+    Its results, an array, several or `None`, have the dtype of the first array.
+    """
+    dtype = arrays[0].dtype
+    if dtype.itemsize >= _F32.itemsize:
+        return function(*arrays, **settings)
+    result = function(*map(_widen, arrays), **settings)
+    if isinstance(result, tuple):
+        return tuple(cast_array(part, dtype) for part in result)
+    return result if result is None else cast_array(result, dtype)
+
+
+def _widen(x: Any) -> Any:
+    is_short = isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+    return cast_array(x, _F32) if is_short else x
