@@ -69,7 +69,8 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_compiled.py _OFFSETS
         kernels/convolution/winograd_sizes.py STEP SPAN
         kernels/convolution/winograd_transforms.py _NEAR _PAIRS
-        kernels/elementwise/elementwise_compiled.py _ZERO _SIX
+        kernels/elementwise/elementwise_compiled.py _ZERO
+        kernels/elementwise/elementwise_reference.py _ERF_TOP _ERF_BOTTOM _MILLS_TOP _MILLS_BOTTOM
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
         kernels/random/philox_compiled.py _FIRST _UNIT
@@ -131,7 +132,6 @@ OF_NO_MACHINE = {
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
-        compiler/flat.py _SIZE
         compiler/generalized.py _LARGEST
         compiler/llvm/flat_kernel.py _UNIT _RELEASED
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES

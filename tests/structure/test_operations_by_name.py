@@ -13,6 +13,7 @@ from trainkit.core.tensor import PRIMITIVES
 OTHER_NAMES = {
     "primitive": "the registry itself",
     "cuda_functions": "functions of NumPy, as CUDA has them",
+    "formula_text": "functions of NumPy, as Numba compiles them",
     "formulas": "functions of elements that are no ufuncs of NumPy",
     "keras_rules": "what files call them: the format of Keras, not what they are",
     "llvm_functions": "functions of NumPy, as LLVM has them",

@@ -1,5 +1,7 @@
 """Compiled element-wise kernels against the plain formulas."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,34 @@ def test_kernels_equal_the_formula_in_float64_to_float32(name, shape, rng):
     found = PRIMITIVES[name].run(arrays, {})
     assert bool(KERNELS[name]._ready) == (found.size >= KERNELS[name].fewest)
     np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "below", "above"),
+    [
+        ("softplus", lambda x: np.logaddexp(0, x), 0, np.inf),
+        ("erf", np.vectorize(math.erf), -1, 1),
+    ],
+)
+def test_small_results_have_the_digits_of_float32(name, exact, below, above):
+    x = np.concatenate([np.linspace(-87, 88, 40001), np.linspace(-1, 1, 40001), [0.0]])
+    kernel_family.set_mode("eager")
+    y = KERNELS[name](x.astype("float32"))
+    np.testing.assert_allclose(y, exact(x.astype("float32").astype("float64")), rtol=4e-7)
+    x = np.tile(np.float32([-np.inf, -200, np.inf, 200, np.nan]), PARALLEL)
+    ends = np.float32([below, below, above, min(above, 200), np.nan])
+    np.testing.assert_array_equal(KERNELS[name](x)[:5], ends)
+
+
+@pytest.mark.parametrize("limits", [(0.0, 1), (-0.0, 1), (-1, 0.0), (-1, -0.0), (np.nan, 1)])
+def test_limits_that_are_zero_or_nan_give_the_bits_of_the_plain_version(limits):
+    x = np.tile(np.float32([-0.0, 0.0, np.nan, 1, -1, 2]), 100)
+    settings = dict(zip(("x_min", "x_max"), limits, strict=True))
+    results = []
+    for mode in ("eager", "off"):
+        kernel_family.set_mode(mode)
+        results.append(PRIMITIVES["clip"].run((x,), settings).tobytes())
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu", "softplus"])

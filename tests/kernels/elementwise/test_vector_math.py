@@ -1,7 +1,5 @@
 """The compiled exponential, sigmoid and tanh are good to float32."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -32,8 +30,6 @@ def applied(name, x):
         ("exponential", np.exp, 3e-7),
         ("sigmoid", lambda x: 1 / (1 + np.exp(-x)), 4e-7),
         ("tanh", np.tanh, 2e-6),
-        ("softplus", lambda x: np.logaddexp(0, x), 4e-7),
-        ("erf", np.vectorize(math.erf), 4e-7),
     ],
 )
 def test_relative_error_is_that_of_float32(name, exact, tolerance):
@@ -48,12 +44,9 @@ def test_relative_error_is_that_of_float32(name, exact, tolerance):
         ("exponential", 0, np.inf),
         ("sigmoid", 0, 1),
         ("tanh", -1, 1),
-        ("softplus", 0, np.inf),
-        ("erf", -1, 1),
     ],
 )
 def test_limits_are_reached_and_nan_stays(name, below, above):
     x = np.array([-np.inf, -200, np.inf, 1e30, np.nan] * 16, "float32")
     found = applied(name, x)[:5]
-    far = 1e30 if name == "softplus" else above
-    np.testing.assert_array_equal(found, np.float32([below, below, above, far, np.nan]))
+    np.testing.assert_array_equal(found, np.float32([below, below, above, above, np.nan]))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainkit.kernels.elementwise import elementwise_reference
+from trainkit.kernels.elementwise.formula_text import number_function
 from trainkit.kernels.jit.options import inlined
 
 _LOG2_E = np.float32(1.4426950408889634)
@@ -65,10 +67,7 @@ def log_one_plus(x):
     return series + (np.float32(0.4054651081081644) if large else _ZERO)
 
 
-@inlined
-def sigmoid(x):
-    """1 / (1 + e**-x)."""
-    return _ONE / (_ONE + exponential(-x))
+sigmoid = inlined(number_function(elementwise_reference.sigmoid, ["float32"], {"exp": exponential}))
 
 
 @inlined
@@ -80,34 +79,6 @@ def tanh(x):
     series = x + x * q * (np.float32(-1 / 3) + q * tail)
     far = _ONE - _TWO / (_ONE + exponential(_TWO * x))
     return series if q < np.float32(0.16) else far
-
-
-@inlined
-def softplus(x):
-    """log(1 + e**x)."""
-    size = abs(x)
-    return (x if x > _ZERO else _ZERO) + log_one_plus(exponential(-size))
-
-
-@inlined
-def erf(x):
-    """Error function, x times the ratio of polynomials in x**2 of `ops.math.error_functions`."""
-    x = np.float32(4) if x > np.float32(4) else x
-    x = np.float32(-4) if x < np.float32(-4) else x
-    q = x * x
-    top = np.float32(1.986648191844802e-06) * q + np.float32(0.00028455542942285256)
-    top = top * q + np.float32(0.003883339700814107)
-    top = top * q + np.float32(0.05310175418127554)
-    top = top * q + np.float32(0.1935464549078571)
-    top = top * q + np.float32(1.1283791394067937)
-    bottom = np.float32(3.741820720134403e-05) * q + np.float32(0.001185549400101956)
-    bottom = bottom * q + np.float32(0.015207271334095171)
-    bottom = bottom * q + np.float32(0.11535041196506143)
-    bottom = bottom * q + np.float32(0.5048586373291866)
-    bottom = bottom * q + _ONE
-    y = x * top / bottom
-    y = _ONE if y > _ONE else y
-    return -_ONE if y < -_ONE else y
 
 
 # What follows is for kernels that are `ordered`: sums in another order lose what the splits keep.
@@ -132,21 +103,7 @@ def bell(t):
     return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@inlined
-def mills_ratio(t):
-    """exp(t**2 / 2) times the normal distribution function of -t, for 0 <= t <= 13.2665.
-
-    The ratio of polynomials in t of `ops.math.error_functions`.
-    """
-    top = np.float32(2.1165280294169975e-07) * t + np.float32(0.014576691117281501)
-    top = top * t + np.float32(0.10857582039537265)
-    top = top * t + np.float32(0.34170183700256435)
-    top = top * t + np.float32(0.4999999286043085)
-    bottom = np.float32(0.03656405080589212) * t + np.float32(0.2716341301620386)
-    bottom = bottom * t + np.float32(0.8991085342080644)
-    bottom = bottom * t + np.float32(1.481280571431044)
-    bottom = bottom * t + _ONE
-    return top / bottom
+mills_ratio = inlined(number_function(elementwise_reference.mills_ratio, ["float32"]))
 
 
 @inlined

@@ -10,7 +10,6 @@ distribution", Applied Statistics 37.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
-from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
+from trainkit.kernels.elementwise.elementwise_reference import ratio
 from trainkit.ops.math.elementwise import (
     exp,
     multiply,
@@ -30,24 +30,6 @@ from trainkit.ops.math.elementwise import (
 gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 
 # Coefficients of polynomials, highest power first.
-# erf(x) / x in x**2 for |x| <= 4: least squares weighted to equal relative errors, at most 2.5e-8.
-_ERF32_TOP = (
-    1.986648191844802e-06, 0.00028455542942285256, 0.003883339700814107,
-    0.05310175418127554, 0.1935464549078571, 1.1283791394067937,
-)  # fmt: skip
-_ERF32_BOTTOM = (
-    3.741820720134403e-05, 0.001185549400101956, 0.015207271334095171,
-    0.11535041196506143, 0.5048586373291866, 1.0,
-)  # fmt: skip
-# exp(t**2 / 2) times the normal distribution function of -t, for 0 <= t <= 13.2665: least squares
-# weighted to equal relative errors.
-_MILLS32_TOP = (
-    2.1165280294169975e-07, 0.014576691117281501, 0.10857582039537265,
-    0.34170183700256435, 0.4999999286043085,
-)  # fmt: skip
-_MILLS32_BOTTOM = (
-    0.03656405080589212, 0.2716341301620386, 0.8991085342080644, 1.481280571431044, 1.0,
-)  # fmt: skip
 # Here the density is 0, and so is its product with a number that is not inf.
 _FARTHEST32, _FARTHEST64 = 15.0, 39.0
 # Cody, erf(x) / x in x**2 for |x| <= 0.46875.
@@ -113,22 +95,6 @@ _FAR_BOTTOM = (
 )  # fmt: skip
 
 
-def polynomial(coefficients: Sequence[float], x: Array) -> Array:
-    """The polynomial with these coefficients, the highest power first, by Horner's rule."""
-    value = x * coefficients[0]
-    value += coefficients[1]
-    for c in coefficients[2:]:
-        value *= x
-        value += c
-    return value
-
-
-def _ratio(top: Sequence[float], bottom: Sequence[float], x: Array) -> Array:
-    value = polynomial(top, x)
-    value /= polynomial(bottom, x)
-    return value
-
-
 def _wide(xp: ArrayModule, x: Array) -> Array:
     """Halves as float32."""
     return x.astype(xp.float32) if x.dtype.itemsize < 4 else x
@@ -146,13 +112,10 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.dtype != np.float64:
-        wide = xp.clip(_wide(xp, x), -4, 4)  # NumPy's maximum and minimum take six times as long
-        value = _ratio(_ERF32_TOP, _ERF32_BOTTOM, wide * wide)
-        value *= wide
-        return xp.clip(value, -1, 1).astype(x.dtype, copy=False)
+        return elementwise_reference.erf(xp, _wide(xp, x)).astype(x.dtype, copy=False)
     size = xp.minimum(xp.abs(x), 6)  # beyond 6 the result is 1 to the last place
-    centre = x * _ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
-    outside = 1 - xp.exp(-size * size) * _ratio(_ERFC_TOP, _ERFC_BOTTOM, size)
+    centre = x * ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
+    outside = 1 - xp.exp(-size * size) * ratio(_ERFC_TOP, _ERFC_BOTTOM, size)
     return xp.where(size <= 0.46875, centre, xp.copysign(outside, x))
 
 
@@ -170,11 +133,11 @@ def erfc(xp: ArrayModule, x: Array) -> Array:
     """
     wide = x.astype(xp.float64)
     size = xp.abs(wide)
-    centre = 1 - wide * _ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
-    middle = _ratio(_ERFC_TOP, _ERFC_BOTTOM, xp.minimum(size, 4))
+    centre = 1 - wide * ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
+    middle = ratio(_ERFC_TOP, _ERFC_BOTTOM, xp.minimum(size, 4))
     far = xp.maximum(size, 4)
     inverse = 1 / (far * far)
-    tail = (1 / math.sqrt(math.pi) - inverse * _ratio(_TAIL_TOP, _TAIL_BOTTOM, inverse)) / far
+    tail = (1 / math.sqrt(math.pi) - inverse * ratio(_TAIL_TOP, _TAIL_BOTTOM, inverse)) / far
     upper = _exp_of_square(xp, size) * xp.where(size <= 4, middle, tail)
     outside = xp.where(wide < 0, 2 - upper, upper)
     return xp.where(size <= 0.46875, centre, outside).astype(x.dtype)
@@ -210,7 +173,7 @@ def normal_tail(xp: ArrayModule, x: Array) -> tuple[Array, Array, Array]:
     bell = t * t
     bell *= -0.5
     bell = xp.exp(bell, out=bell if bell.ndim else None)
-    share = _ratio(_MILLS32_TOP, _MILLS32_BOTTOM, t)
+    share = elementwise_reference.mills_ratio(xp, t)
     share *= bell
     return share, t, bell
 
@@ -226,10 +189,10 @@ def _normal_quantile(xp: ArrayModule, q: Array, p: Array) -> Array:
         q: in [-1/2, 1/2], float64.
         p: the smaller of 1/2 + q and 1/2 - q; apart, as it may be far smaller than `q` can tell.
     """
-    middle = q * _ratio(_MIDDLE_TOP, _MIDDLE_BOTTOM, 0.180625 - xp.minimum(q * q, 0.180625))
+    middle = q * ratio(_MIDDLE_TOP, _MIDDLE_BOTTOM, 0.180625 - xp.minimum(q * q, 0.180625))
     r = xp.sqrt(-xp.log(p))
-    near = _ratio(_NEAR_TOP, _NEAR_BOTTOM, xp.minimum(r, 5) - 1.6)
-    far = _ratio(_FAR_TOP, _FAR_BOTTOM, xp.maximum(xp.minimum(r, 30), 5) - 5)
+    near = ratio(_NEAR_TOP, _NEAR_BOTTOM, xp.minimum(r, 5) - 1.6)
+    far = ratio(_FAR_TOP, _FAR_BOTTOM, xp.maximum(xp.minimum(r, 30), 5) - 5)
     tail = xp.where(r <= 5, near, xp.where(p == 0, np.inf, far))
     value = xp.where(xp.abs(q) <= 0.425, middle, xp.copysign(tail, q))
     return xp.where(p < 0, np.nan, value)

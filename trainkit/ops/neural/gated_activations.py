@@ -14,7 +14,7 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.ops.math.elementwise import (
     add,
@@ -47,7 +47,7 @@ def silu(xp: ArrayModule, x: Array) -> Array:
 
     Source: Ramachandran, Zoph and Le 2017, arXiv:1710.05941.
     """
-    return x / (1 + xp.exp(-x))
+    return elementwise_reference.silu(xp, x)
 
 
 @primitive(
@@ -57,8 +57,7 @@ def silu(xp: ArrayModule, x: Array) -> Array:
 )
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
-    s = 1 / (1 + xp.exp(-x))
-    return g * (s * (1 + x * (1 - s)))
+    return elementwise_reference.silu_gradient(xp, g, x)
 
 
 def _silu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
@@ -99,7 +98,7 @@ def mish(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.mish([-1.0, 1.0]).numpy().round(4)
         array([-0.3034,  0.8651], dtype=float32)
     """
-    return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
+    return x * xp.tanh(elementwise_reference.softplus(xp, x))
 
 
 def _mish_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:

@@ -1,0 +1,55 @@
+"""Functions of numbers that are written from formulas over arrays: the bits of the formulas."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from trainkit.kernels.elementwise import elementwise_reference
+from trainkit.kernels.elementwise.formula_text import number_function
+
+FUNCTIONS = {"exp": np.exp, "log1p": np.log1p}
+SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 6, -6, 1e-30]
+FORMULAS = {
+    "relu": 1, "relu6": 1, "relu_gradient": 2, "clip": 1, "sigmoid": 1, "softplus": 1,
+    "silu": 1, "silu_gradient": 2, "erf": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_each_element_has_the_bits_of_the_formula(name, rng):
+    body = getattr(elementwise_reference, name)
+    settings = {"x_min": -0.5, "x_max": 0.25} if name == "clip" else {}
+    x = (rng.normal(size=100) * 4).astype("float32")
+    x[: len(SPECIAL)] = SPECIAL
+    arrays = [rng.normal(size=100).astype("float32"), x][-FORMULAS[name] :]
+    function = number_function(body, ["float32"] * len(arrays), FUNCTIONS)
+    with np.errstate(all="ignore"):
+        expected = body(np, *arrays, **settings)
+        found = [function(*numbers, *settings.values()) for numbers in zip(*arrays, strict=True)]
+    np.testing.assert_array_equal(np.float32(found), expected)
+    signs = np.signbit(expected) == np.signbit(np.float32(found))
+    assert np.all(signs | np.isnan(expected))
+
+
+def test_functions_are_those_that_are_told():
+    function = number_function(
+        elementwise_reference.sigmoid, ["float32"], {"exp": lambda x: np.float32(3)}
+    )
+    assert function(np.float32(0)) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (lambda xp, x: xp.sin(x), "sin has no text for Numba"),
+        (lambda xp, x: xp.maximum(0, x), "maximum by an array has no text for Numba"),
+        (lambda xp, x: xp.minimum(x, x * x), "minimum by an array has no text for Numba"),
+        (lambda xp, x: xp.clip(x, -1, x * x), "clip by an array has no text for Numba"),
+        (lambda xp, x: x * np.float64(3), "computes in other dtypes than float32"),
+        (lambda xp, x: x * (x > 0) * np.int32(2), "computes in other dtypes than float32"),
+    ],
+)
+def test_formulas_without_a_text_are_refused(body, message):
+    with pytest.raises(NotImplementedError, match=message):
+        number_function(body, ["float32"])

@@ -1,0 +1,113 @@
+"""Kernels of one element that are written from the formulas of operations.
+
+A formula over arrays is traced, and its calls become a function of numbers that Numba compiles. So
+it has one text, which runs by itself where no kernel pays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from trainkit.core.dispatch.formulas import ElementCall, ElementTrace, ends_in
+from trainkit.kernels.jit.builders import Body, Builder, by_element
+from trainkit.kernels.jit.builders import _function as function_of
+
+# A NaN stays, and of equal numbers the second is taken, as by NumPy's wide loops: of zeros that
+# tells. The second is a number, and no NaN.
+_MAXIMUM = "{1} if {0} <= {1} else {0}"
+_MINIMUM = "{1} if {0} >= {1} else {0}"
+_LIMITS = ("maximum", "minimum", "clip")
+_TEXTS = {
+    "add": "{} + {}",
+    "subtract": "{} - {}",
+    "multiply": "{} * {}",
+    "divide": "{} / {}",
+    "negative": "-{}",
+    "absolute": "abs({})",
+    "greater": "{} > {}",
+    "less": "{} < {}",
+    "maximum": _MAXIMUM,
+    "minimum": _MINIMUM,
+    "cast": "one if {} else zero",  # of a bool
+}
+
+
+def by_formula(
+    body: Body, *kinds: Any, exact: bool = False, ordered: bool = False, **functions: Any
+) -> Builder:
+    """The builder of a kernel `run(pool, parts, ..., result)` of a formula over arrays.
+
+    Args:
+        body: `body(xp, *arrays, **settings)`, see `number_function`.
+        *kinds: Numba's types of arrays, then of settings.
+        exact: floating-point arithmetic as it is written.
+        ordered: in the order in which it is written.
+        **functions: as for `number_function`.
+    """
+    dtypes = [str(kind.dtype) for kind in kinds if isinstance(kind, types.Array)]
+    formula = number_function(body, dtypes, functions)
+    return by_element(*kinds, exact=exact, ordered=ordered)(formula)
+
+
+def number_function(
+    body: Body, dtypes: Sequence[str], functions: dict[str, Any] | None = None
+) -> Any:
+    """What `body(np, *arrays, **settings)` does with each element, as a function of numbers.
+
+    Args:
+        body: a formula.
+        dtypes: of its arrays: "float32" or "bool". The result is a float32.
+        functions: what Numba compiles in place of NumPy's functions, by the names of these. They
+            may have a shorter range, and other last digits.
+
+    Raises:
+        NotImplementedError: the formula has a dtype or calls a function that has no text here.
+    """
+    names = list(inspect.signature(body).parameters)[1:]
+    trace = ElementTrace()
+    arrays = [trace.input(np.dtype(dtype)) for dtype in dtypes]
+    settings = names[len(arrays) :]
+    result = body(np, *arrays, **{name: trace.add_setting(name) for name in settings})
+    assert ends_in(trace, result), f"{body.__name__} ends in no call"
+    # all else, such as a number of Python beside a bool, would be of another dtype than here
+    if {str(dtype) for dtype in trace.dtypes} - {"float32", "bool"}:
+        raise NotImplementedError(f"{body.__name__} computes in other dtypes than float32")
+    scope = {"one": np.float32(1), "zero": np.float32(0), **(functions or {})}
+    values, lines = names[: len(arrays)], []
+    for call in trace.calls:
+        operands = [
+            values[source] if source >= 0 else _name_of(number, scope)
+            for source, number in zip(call.sources, call.numbers, strict=True)
+        ]
+        values.append(f"v{len(values)}")
+        texts = _texts_of(call, values[-1], operands, scope)
+        lines += [f"    {values[-1]} = {expression}\n" for expression in texts]
+    text = f"def {body.__name__}({', '.join(names)}):\n{''.join(lines)}    return {values[-1]}\n"
+    return function_of(text, body, **scope)
+
+
+def _name_of(number: Any, scope: dict[str, Any]) -> str:
+    """A setting's own name, or a new one in `scope` for a number."""
+    if isinstance(number, str):
+        return number
+    name = f"c{len(scope)}"
+    scope[name] = number
+    return name
+
+
+def _texts_of(call: ElementCall, result: str, x: Sequence[str], scope: dict[str, Any]) -> list[str]:
+    """Expressions of the names `x`, of which each becomes `result`, one after the other."""
+    if call.name in scope:
+        return [f"{call.name}({', '.join(x)})"]
+    if any(source >= 0 for source in call.sources[1:]) and call.name in _LIMITS:
+        raise NotImplementedError(f"{call.name} by an array has no text for Numba")
+    if call.name == "clip":
+        return [_MAXIMUM.format(x[0], x[1]), _MINIMUM.format(result, x[2])]
+    if call.name not in _TEXTS:
+        raise NotImplementedError(f"{call.name} has no text for Numba")
+    return [_TEXTS[call.name].format(*x)]
