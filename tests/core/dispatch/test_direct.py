@@ -113,7 +113,8 @@ FORMULAS = sorted(
 
 
 def test_usual_activations_are_lists_of_ufuncs():
-    assert {"sigmoid", "relu", "relu6", "softplus", "softsign", "rsqrt", "clip"} <= {*FORMULAS}
+    usual = {"sigmoid", "relu", "relu6", "softplus", "softsign", "rsqrt", "clip", "gelu_tanh"}
+    assert usual <= {*FORMULAS}
 
 
 @given(arrays(("float32", "float64")), st.sampled_from(FORMULAS), st.data())
@@ -199,6 +200,25 @@ def test_rows_beside_a_vector_have_the_bits_of_numpy(name, rows):
         with np.errstate(all="ignore"):
             a, b = x.astype(dtype), v.astype(dtype)
             assert_same_bits(lambda t, b=b: PRIMITIVES[name].op(t, tk.constant(b)), a)
+
+
+PAIRS = sorted(
+    name
+    for name, primitive in PRIMITIVES.items()
+    if not primitive.is_ufunc and len(primitive.input_names) == 2 and primitive.steps()
+)
+
+
+def test_usual_formulas_of_two_arrays_are_lists_of_ufuncs():
+    assert {"gelu_tanh_gradient", "silu_gradient", "relu_gradient"} <= {*PAIRS}
+
+
+@given(arrays(("float32", "float64")), st.sampled_from(PAIRS), st.randoms(use_true_random=False))
+def test_formulas_of_two_arrays_have_the_bits_of_their_bodies(x, name, random):
+    y = x.ravel().copy()
+    random.shuffle(y)
+    other = tk.constant(y.reshape(x.shape))
+    assert_same_bits(lambda t: PRIMITIVES[name].op(t, other), x)
 
 
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 8192, 10_001])
@@ -331,7 +351,12 @@ def test_a_body_becomes_the_calls_that_it_makes():
         lambda xp, x: x,
         lambda xp, x: x.astype("int32"),
         lambda xp, x: xp.where(x > 0, x, 0),
-        lambda xp, x: x**2,
+        lambda xp, x: x**3,
+        lambda xp, x: xp.power(x.astype(x.dtype, copy=False), 2),
+        lambda xp, x: x * (2 if x.dtype == np.float32 else 3),
+        lambda xp, x: x + (1 / 3 if x.dtype == np.float32 else 1 / 7),
+        lambda xp, x: xp.clip(x, 0, 1),
+        lambda xp, x: x.astype("float64") / 3,
         lambda xp, x: xp.frexp(x)[0],
         lambda xp, x: x + np.float64(1),
         lambda xp, x: xp.add.reduce(x),
@@ -344,6 +369,21 @@ def test_a_body_becomes_the_calls_that_it_makes():
 )
 def test_a_body_that_does_more_stays_what_is_called(body):
     assert steps_of(body, 1, []) is None
+
+
+def test_a_body_may_ask_for_a_dtype_on_which_nothing_depends():
+    def body(xp, x):
+        wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+        wide = wide * (1 / 3)
+        wide += x**2
+        return xp.exp(wide).astype(x.dtype, copy=False)
+
+    assert steps_of(body, 1, []) == (
+        ElementCall(np.multiply, (0, -1), (None, 1 / 3)),
+        ElementCall(np.square, (0,), (None,)),
+        ElementCall(np.add, (1, 2), (None, None)),
+        ElementCall(np.exp, (3,), (None,)),
+    )
 
 
 def test_numbers_made_of_settings_alone_are_pythons():

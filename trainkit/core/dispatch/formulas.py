@@ -222,13 +222,50 @@ def steps_of(
     Returns:
         The calls, `None` for a body that is more than such calls.
     """
+    calls = _calls_of(body, inputs, settings, None)
+    if calls is None:
+        # A body that asks for the dtype may do the same in both that the compiled half works on.
+        narrow = _calls_of(body, inputs, settings, np.dtype(np.float32))
+        calls = _calls_of(body, inputs, settings, np.dtype(np.float64))
+        if narrow is None or calls is None or not _agree(narrow, calls):
+            return None
+    return calls if len(calls) <= MOST_STEPS else None
+
+
+def _calls_of(
+    body: Callable[..., Any], inputs: int, settings: Sequence[str], dtype: np.dtype[Any] | None
+) -> tuple[ElementCall, ...] | None:
+    """The ufuncs that a body calls on arrays of one dtype, all of it in that dtype."""
     trace = ElementTrace()
-    arrays = [trace.input() for _ in range(inputs)]
+    arrays = [trace.input(dtype) for _ in range(inputs)]
     try:
         result = body(np, *arrays, **{name: trace.add_setting(name) for name in settings})
     except Exception:  # a body may stumble over such operands in any way
         return None
-    return tuple(trace.calls) if ends_in(trace, result) and len(trace.calls) <= MOST_STEPS else None
+    # What is no ufunc has no loop; arrays take other ufuncs than `power` for some exponents.
+    has_loops = all(
+        isinstance(call.function, np.ufunc) and call.function is not np.power
+        for call in trace.calls
+    )
+    if not has_loops or not ends_in(trace, result) or {*trace.dtypes} != {dtype}:
+        return None
+    return tuple(
+        call._replace(numbers=tuple(map(_as_python, call.numbers))) for call in trace.calls
+    )
+
+
+def _as_python(number: Any) -> Any:
+    return number.item() if isinstance(number, np.generic) else number
+
+
+def _agree(narrow: Sequence[ElementCall], wide: Sequence[ElementCall]) -> bool:
+    """Whether calls in float32 are those in float64, with their numbers rounded."""
+
+    def round_numbers(call: ElementCall) -> ElementCall:
+        numbers = (float(np.float32(x)) if type(x) is float else x for x in call.numbers)
+        return call._replace(numbers=tuple(numbers))
+
+    return [*map(round_numbers, wide)] == [*narrow]
 
 
 def ends_in(trace: ElementTrace, result: Any) -> bool:
