@@ -23,6 +23,26 @@ def _greatest(x, row):
     return number_of(top)
 
 
+@inlined
+def _sum_of_powers(x, row, top):
+    """The sum of exp(row - top)."""
+    total = np.float32(0)
+    for c in range(x.shape[1]):
+        total += exponential(x[row, c] - top)
+    return total
+
+
+@inlined
+def _write_powers(x, row, top, y):
+    """exp(row - top) in `y`, and the sum."""
+    total = np.float32(0)
+    for c in range(x.shape[1]):
+        power = exponential(x[row, c] - top)
+        y[row, c] = power
+        total += power
+    return total
+
+
 @by_parts(MATRIX, MATRIX)
 def softmax(part, parts, x, y):
     """exp(row) / sum(exp(row))."""
@@ -30,11 +50,7 @@ def softmax(part, parts, x, y):
     first, last = chunk_range(part, parts, x.shape[0], 1)
     for row in range(first, last):
         top = _greatest(x, row)
-        total = np.float32(0)
-        for c in range(classes):
-            power = exponential(x[row, c] - top)
-            y[row, c] = power
-            total += power
+        total = _write_powers(x, row, top, y)
         share = np.float32(1) / total
         for c in range(classes):
             y[row, c] *= share
@@ -56,13 +72,10 @@ def softmax_gradient(part, parts, g, y, result):
 @by_parts(_NUMBERS, MATRIX, VECTOR)
 def loss(part, parts, labels, logits, losses):
     """log(sum(exp(row))) - row[label]."""
-    classes = logits.shape[1]
     first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
-        total = np.float32(0)
-        for c in range(classes):
-            total += exponential(logits[row, c] - top)
+        total = _sum_of_powers(logits, row, top)
         losses[row] = np.log(total) - (logits[row, labels[row]] - top)
 
 
@@ -73,11 +86,7 @@ def loss_and_gradients(part, parts, labels, logits, losses, grads):
     first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
-        total = np.float32(0)
-        for c in range(classes):
-            power = exponential(logits[row, c] - top)
-            grads[row, c] = power
-            total += power
+        total = _write_powers(logits, row, top, grads)
         losses[row] = np.log(total) - (logits[row, labels[row]] - top)
         share = np.float32(1) / total
         for c in range(classes):
@@ -113,9 +122,7 @@ def dense_loss(part, parts, labels, logits, losses):
     first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
-        total = np.float32(0)
-        for c in range(logits.shape[1]):
-            total += exponential(logits[row, c] - top)
+        total = _sum_of_powers(logits, row, top)
         losses[row] = _dense_loss(logits, labels, row, top, total)
 
 
@@ -145,11 +152,7 @@ def gradient(part, parts, g, labels, logits, result):
     first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
-        total = np.float32(0)
-        for c in range(classes):
-            power = exponential(logits[row, c] - top)
-            result[row, c] = power
-            total += power
+        total = _write_powers(logits, row, top, result)
         share = g[row] / total
         for c in range(classes):
             result[row, c] *= share
