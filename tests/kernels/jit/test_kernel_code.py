@@ -145,17 +145,21 @@ def test_the_number_of_arguments_is_checked(note):
 
 
 def test_a_changed_file_or_import_is_other_text(tmp_path, monkeypatch):
-    (tmp_path / "a").mkdir()
+    folder = tmp_path / "kernels"
+    formulas = "../core/dispatch/formulas.py"
+    (folder / "a").mkdir(parents=True)
+    (folder / formulas).parent.mkdir(parents=True)
     files = {
         "a/x.py": "from trainkit.kernels.a.y import (\n    f,\n)\n"
         "from trainkit.kernels.a import z\n",
-        "a/y.py": "1\n",
+        "a/y.py": "1\nfrom trainkit.core.dispatch.formulas import steps_of\n",
+        formulas: "4\n",
         "a/z.py": "2\n",
         "a/w.py": "3\n",
     }
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(source_digest, "_FOLDER", tmp_path)
+        (folder / name).write_text(text)
+    monkeypatch.setattr(source_digest, "_FOLDER", folder)
 
     def digest():
         source_digest._source.cache_clear()
@@ -163,10 +167,10 @@ def test_a_changed_file_or_import_is_other_text(tmp_path, monkeypatch):
         return source_digest.source_digest("a.x")
 
     before = digest()
-    for name, changes in [("a/w.py", False), ("a/z.py", True), ("a/y.py", True), ("a/x.py", True)]:
-        (tmp_path / name).write_text(files[name] + "# more\n")
-        assert (digest() != before) == changes
-        (tmp_path / name).write_text(files[name])
+    for name, text in files.items():
+        (folder / name).write_text(text + "# more\n")
+        assert (digest() != before) == (name != "a/w.py")
+        (folder / name).write_text(text)
     assert digest() == before
     source_digest._source.cache_clear()
     source_digest.source_digest.cache_clear()

@@ -1,4 +1,7 @@
-"""What a kernel is compiled from, as a number: its file, and those that the file imports."""
+"""What a kernel is compiled from, as a number: its file, and those that the file imports.
+
+Of files outside of `kernels` only the tracer of formulas counts, which says what text they become.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,23 @@ from pathlib import Path
 from trainkit.kernels.jit.digests import digest_of
 
 _FOLDER = Path(__file__).parents[1]
+_TRACER = "core.dispatch.formulas"
+"""A module above `kernels`, on which kernels that are written from formulas depend too."""
 _IMPORTED = re.compile(
     r"^from trainkit\.kernels\.([\w.]+) import (?:\(([^)]*)\)|([^(\n]*))", re.MULTILINE
 )
 
 
 def _path(module: str) -> Path:
-    return _FOLDER.joinpath(*module.split(".")).with_suffix(".py")
+    folder = _FOLDER.parent if module == _TRACER else _FOLDER
+    return folder.joinpath(*module.split(".")).with_suffix(".py")
 
 
 @lru_cache(maxsize=256)
 def _source(module: str) -> tuple[bytes, tuple[str, ...]]:
     """The text of a module below `kernels`, and the modules there that it imports."""
     text = _path(module).read_bytes()
-    imports: list[str] = []
+    imports = [_TRACER] if f"\nfrom trainkit.{_TRACER} import " in text.decode() else []
     for name, *lists in _IMPORTED.findall(text.decode()):
         if _path(name).exists():
             imports.append(name)
