@@ -128,6 +128,7 @@ CORE_ORDER = [
     "string_tensor",
     "config_values",
     "registry",
+    "values/configurable",
     "tensor_spec",
     "dispatch/eval_shape",
     "dispatch/straight_line",

@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.core.values.config_text import config_text
+from trainkit.core.values.configurable import Configurable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ CONSTRAINTS = Registry("constraints", "constraint")
 _EPSILON = 1e-7  # keeps a norm of 0 from dividing by 0
 
 
-class Constraint:
+class Constraint(Configurable, family=CONSTRAINTS):
     """Base of all constraints: a subclass has `__call__(w)`, which gives the new value.
 
     This one changes nothing.
@@ -34,25 +34,9 @@ class Constraint:
         array([1., 1.], dtype=float32)
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        CONSTRAINTS.add_built_in(cls)
-
-    def __repr__(self) -> str:
-        return config_text(self)
-
     def __call__(self, w: Any) -> Any:
         """The value of the weight `w` within bounds."""
         return w
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments of a like constraint."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Constraint:
-        """The constraint that `get_config` described."""
-        return cls(**config)
 
 
 def _norms(w: Tensor, axis: Any) -> Tensor:

@@ -18,7 +18,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.core.values.config_text import config_text
+from trainkit.core.values.configurable import Configurable
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.sampling import generators, random
 from trainkit.ops.signal import scipy_windows
@@ -39,7 +39,7 @@ INITIALIZERS = Registry("initializers", "initializer")
 _TRUNCATED_STDDEV = 0.87962566103423978
 
 
-class Initializer:
+class Initializer(Configurable, family=INITIALIZERS):
     """Base of all initializers: a subclass has `__call__(shape, dtype)` and `get_config`.
 
     Example:
@@ -49,10 +49,6 @@ class Initializer:
         >>> tk.layers.Dense(1, kernel_initializer=Halves())(tk.ones((1, 4))).numpy()
         array([[2.]], dtype=float32)
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        INITIALIZERS.add_built_in(cls)
 
     if TYPE_CHECKING:  # a method of users takes what it needs
 
@@ -65,18 +61,6 @@ class Initializer:
             raise NotImplementedError(
                 f"{type(self).__name__} has no method __call__(self, shape, dtype)"
             )
-
-    def __repr__(self) -> str:
-        return config_text(self)
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments of a like initializer."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Initializer:
-        """The initializer that `get_config` described."""
-        return cls(**config)
 
     def clone(self) -> Initializer:
         """An initializer with the same settings."""

@@ -9,7 +9,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.core.values.config_text import config_text
+from trainkit.core.values.configurable import Configurable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ T = TypeVar("T")
 REGULARIZERS = Registry("regularizers", "regularizer")
 
 
-class Regularizer:
+class Regularizer(Configurable, family=REGULARIZERS):
     """Base of all regularizers: a subclass has `__call__(x)`, giving a scalar, and `get_config`.
 
     Example:
@@ -32,13 +32,6 @@ class Regularizer:
         >>> float(layer.losses[0])
         1.0
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        REGULARIZERS.add_built_in(cls)
-
-    def __repr__(self) -> str:
-        return config_text(self)
 
     def __call__(self, x: Any) -> Any:
         """The penalty on the tensor `x`, a scalar."""
@@ -55,11 +48,6 @@ class Regularizer:
                 f"{type(self).__name__} has settings, it needs a get_config method"
             )
         return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Regularizer:
-        """The regularizer that `get_config` described."""
-        return cls(**config)
 
 
 def _factor(kind: str, name: str, value: Any) -> float:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from trainkit import ops
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, is_tensor
-from trainkit.core.values.config_text import config_text
+from trainkit.core.values.configurable import Configurable
 from trainkit.core.values.html_text import curves
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.options import is_number
@@ -21,20 +21,13 @@ from trainkit.optimizers.base.options import is_number
 SCHEDULES = Registry("schedules", "learning rate schedule")
 
 
-class LearningRateSchedule:
+class LearningRateSchedule(Configurable, family=SCHEDULES):
     """Base of schedules: a subclass gives `__call__(step)` and `get_config()`.
 
     `settings` names the constructor arguments that are attributes; `get_config` gives these.
     """
 
     settings: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        SCHEDULES.add_built_in(cls)
-
-    def __repr__(self) -> str:
-        return config_text(self)
 
     def _repr_html_(self) -> str | None:
         """What notebooks show: the curve over the steps that the settings speak of."""
@@ -55,11 +48,6 @@ class LearningRateSchedule:
         if not self.settings:
             raise NotImplementedError(f"{type(self).__name__} has no get_config()")
         return {name: getattr(self, name) for name in self.settings}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A new schedule from what `get_config` gave."""
-        return cls(**config)
 
 
 _POINTS = 60
