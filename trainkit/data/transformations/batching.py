@@ -184,7 +184,7 @@ class PaddedBatchNode(BatchNode):
     def _targets(self, count: int) -> list[Any]:
         if self.shapes is None:
             return [None] * count
-        flat = _flat_shapes(self.shapes)
+        flat = nest.flatten(self.shapes, _above_shapes)
         if len(flat) != count:
             raise InvalidArgumentError(
                 f"padded_batch: padded_shapes has {len(flat)} shapes, the elements have {count} "
@@ -206,13 +206,12 @@ class PaddedBatchNode(BatchNode):
         return PaddedBatchStage(self)
 
 
-def _flat_shapes(shapes: Any) -> list[Any]:
-    """The shapes in a nest of shapes."""
-    if isinstance(shapes, dict):
-        return [s for key in nest.sorted_keys(shapes) for s in _flat_shapes(shapes[key])]
-    if isinstance(shapes, list | tuple) and any(isinstance(s, list | tuple | dict) for s in shapes):
-        return [s for item in shapes for s in _flat_shapes(item)]
-    return [shapes]
+def _above_shapes(x: Any) -> nest.Container | None:
+    """How a nest of shapes is taken apart: a sequence of sizes is one shape."""
+    is_sequence = isinstance(x, list | tuple)
+    if is_sequence and not any(isinstance(item, list | tuple | dict) for item in x):
+        return None
+    return nest.container(x)
 
 
 class PaddedBatchStage(BatchStage):
