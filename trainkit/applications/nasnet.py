@@ -154,9 +154,7 @@ def _normal(x: Any, before: Any, reduced: bool, width: int, block: str) -> Any:
     fourth = add(4, left, _average(p, 1, "same", f"normal_right4_{block}"))
     fifth = add(5, _separable(h, width, 3, f"normal_left5_{block}"), h)
     return layers.concatenate(
-        [p, first, second, third, fourth, fifth],
-        axis=channel_axis(),
-        name=f"normal_concat_{block}",
+        [p, first, second, third, fourth, fifth], axis=channel_axis(), name=f"normal_concat_{block}"
     )
 
 

@@ -79,13 +79,7 @@ def _convert(obj: Any, dtype: Any) -> Tensor:
 
 
 def arange(
-    start: Any,
-    /,
-    stop: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    device: Any = None,
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     """Numbers from `start` (0 with one argument) to before `stop`, `step` apart."""
     if stop is None:

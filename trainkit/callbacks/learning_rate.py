@@ -11,12 +11,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs
-from trainkit.callbacks.monitoring import (
-    checked_mode,
-    monitored,
-    more_is_better,
-    not_due,
-)
+from trainkit.callbacks.monitoring import checked_mode, monitored, more_is_better, not_due
 from trainkit.core.process.console import say
 
 

@@ -11,12 +11,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs, numbers
-from trainkit.callbacks.monitoring import (
-    checked_mode,
-    monitored,
-    more_is_better,
-    not_due,
-)
+from trainkit.callbacks.monitoring import checked_mode, monitored, more_is_better, not_due
 from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.files.output_folders import make_folder

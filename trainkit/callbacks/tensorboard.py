@@ -61,12 +61,7 @@ class TensorBoard(Callback):
 
     reads_batch_logs = False
     only_rank_0 = True
-    _untracked = Callback._untracked | {
-        "profiled",
-        "writers",
-        "embeddings_metadata",
-        "sampler",
-    }
+    _untracked = Callback._untracked | {"profiled", "writers", "embeddings_metadata", "sampler"}
     embeddings_metadata: Any
 
     def __init__(

@@ -54,10 +54,7 @@ class ResumeReport:
 
 
 def verify_resume(
-    train: Train,
-    at: Iterable[int] | None = None,
-    *,
-    isolate: bool = True,
+    train: Train, at: Iterable[int] | None = None, *, isolate: bool = True
 ) -> ResumeReport:
     """Run, kill, restore and compare.
 

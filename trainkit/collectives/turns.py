@@ -121,11 +121,7 @@ class Turns:
     # ------------------------------------------------------------------ one of them
 
     def meet(
-        self,
-        rank: int,
-        value: Any,
-        what: str,
-        join: Callable[[list[Any]], Any] | None = None,
+        self, rank: int, value: Any, what: str, join: Callable[[list[Any]], Any] | None = None
     ) -> Any:
         """Wait for all others, which bring values too.
 

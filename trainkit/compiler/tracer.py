@@ -486,14 +486,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": _total,
     **{
         name: _of_view(name)
-        for name in (
-            "expand_dims",
-            "broadcast_to",
-            "transpose",
-            "swapaxes",
-            "moveaxis",
-            "squeeze",
-        )
+        for name in ("expand_dims", "broadcast_to", "transpose", "swapaxes", "moveaxis", "squeeze")
     },
     **{name: _constant_like(name) for name in ("ones_like", "zeros_like")},
 }

@@ -103,9 +103,7 @@ def _of_many(text: bytes) -> int:
     w = (w[0] + tail_size + v[0], w[1])
     x, y, z, v, w = _block((x, y, z, v, w), text, len(text) - 64, factor, 9)
     return _join(
-        _join(v[0], w[0], factor) + _mix(y) * _K0 + z,
-        _join(v[1], w[1], factor) + x,
-        factor,
+        _join(v[0], w[0], factor) + _mix(y) * _K0 + z, _join(v[1], w[1], factor) + x, factor
     )
 
 

@@ -11,19 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.core import (
-    devices,
-    dtypes,
-    masks,
-    nest,
-)
+from trainkit.core import devices, dtypes, masks, nest
 from trainkit.core.devices import Array
 from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import (
-    InvalidArgumentError,
-    ShapeError,
-)
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.names import explain_attribute
 from trainkit.core.shapes import TensorShape
 from trainkit.core.values import torch_names

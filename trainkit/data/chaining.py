@@ -17,14 +17,7 @@ from trainkit.data import structure
 from trainkit.data.node import DatasetOp
 from trainkit.data.options import Options
 from trainkit.data.readers import stored
-from trainkit.data.transformations import (
-    caching,
-    choosing,
-    combining,
-    grouping,
-    mapping,
-    shuffling,
-)
+from trainkit.data.transformations import caching, choosing, combining, grouping, mapping, shuffling
 from trainkit.data.transformations.prefetch import AUTOTUNE, PrefetchNode
 from trainkit.kernels.threads.pools import pipeline_threads
 

@@ -15,7 +15,7 @@ SOURCE = Source(
     files={
         "california_housing.npz": (
             "1a2e3a52e0398de6463aebe6f4a8da34fb21fbb6b934cf88c3425e766f2a1a6f"
-        ),
+        )
     },
     mirrors=(MIRROR,),
     folders=("", "california_housing"),

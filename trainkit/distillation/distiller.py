@@ -7,11 +7,7 @@ from typing import Any
 
 from trainkit import metrics, ops
 from trainkit.core import keras_tree as tree
-from trainkit.core.registry import (
-    deserialize_object,
-    register_keras_serializable,
-    serialize_object,
-)
+from trainkit.core.registry import deserialize_object, register_keras_serializable, serialize_object
 from trainkit.core.trackable import set_silently
 from trainkit.distillation.losses import check_structure, is_drawn, losses_of, total
 from trainkit.losses.loss import Loss

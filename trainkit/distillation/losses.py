@@ -6,11 +6,7 @@ from typing import Any
 
 from trainkit import losses, ops
 from trainkit.core import keras_tree as tree
-from trainkit.core.registry import (
-    deserialize_object,
-    register_keras_serializable,
-    serialize_object,
-)
+from trainkit.core.registry import deserialize_object, register_keras_serializable, serialize_object
 from trainkit.core.tensor import Tensor
 from trainkit.losses.divergence import KLDivergence, kl_divergence
 

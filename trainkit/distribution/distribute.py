@@ -5,9 +5,7 @@ from __future__ import annotations
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.distribution import cluster_resolver as cluster_resolver
 from trainkit.distribution import experimental as experimental
-from trainkit.distribution.communication_options import (
-    CommunicationOptions as CommunicationOptions,
-)
+from trainkit.distribution.communication_options import CommunicationOptions as CommunicationOptions
 from trainkit.distribution.cross_device_ops import (
     HierarchicalCopyAllReduce as HierarchicalCopyAllReduce,
 )

@@ -6,9 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name as _unknown_name
-from trainkit.distribution.communication_options import (
-    CommunicationOptions as CommunicationOptions,
-)
+from trainkit.distribution.communication_options import CommunicationOptions as CommunicationOptions
 from trainkit.distribution.strategy import (
     MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
 )

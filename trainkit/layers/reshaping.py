@@ -7,13 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.docstrings import longer_docstring
-from trainkit.layers.base.arguments import (
-    an_int,
-    format_of,
-    one_of,
-    sizes,
-    whole,
-)
+from trainkit.layers.base.arguments import an_int, format_of, one_of, sizes, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 

@@ -302,10 +302,7 @@ def _same_ranks(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     if len(a) != len(b):
         return y_true, y_pred
     pairs = [same_rank(x, y) for x, y in zip(a, b, strict=True)]
-    return (
-        nest.pack(y_true, [x for x, _ in pairs]),
-        nest.pack(y_pred, [y for _, y in pairs]),
-    )
+    return (nest.pack(y_true, [x for x, _ in pairs]), nest.pack(y_pred, [y for _, y in pairs]))
 
 
 class LossFunctionWrapper(Loss):

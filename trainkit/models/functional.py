@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 
 from trainkit.core import nest
 from trainkit.core.names import unique_name
-from trainkit.layers.base.keras_tensor import (
-    CallNode,
-    KerasTensor,
-    node_of,
-    symbol_of,
-)
+from trainkit.layers.base.keras_tensor import CallNode, KerasTensor, node_of, symbol_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.core import InputLayer

@@ -10,12 +10,7 @@ from trainkit.core import nest
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.layers.base.keras_operations import KerasOperation
-from trainkit.layers.base.keras_tensor import (
-    CallNode,
-    KerasTensor,
-    PrimitiveCall,
-    symbol_of,
-)
+from trainkit.layers.base.keras_tensor import CallNode, KerasTensor, PrimitiveCall, symbol_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
 from trainkit.models.functional import FunctionalGraph

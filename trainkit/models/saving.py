@@ -80,11 +80,7 @@ def model_to_json(model: Model, **kwargs: Any) -> str:
 
 
 def save_model(
-    model: Model,
-    filepath: Any,
-    overwrite: bool = True,
-    zipped: bool | None = None,
-    **kwargs: Any,
+    model: Model, filepath: Any, overwrite: bool = True, zipped: bool | None = None, **kwargs: Any
 ) -> None:
     """Write a whole model; a file that is there stays whole until the new one is.
 

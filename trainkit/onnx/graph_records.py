@@ -10,13 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainkit.core.errors import DataLossError, UnimplementedError
-from trainkit.onnx.tensor_reading import (
-    HALF_BYTES,
-    TEXT,
-    ExternalFolder,
-    array_from,
-    dtype_name,
-)
+from trainkit.onnx.tensor_reading import HALF_BYTES, TEXT, ExternalFolder, array_from, dtype_name
 from trainkit.saved_graph.onnx.onnx_messages import (
     FLOAT,
     FLOATS,

@@ -144,10 +144,7 @@ class MultiOptimizer(Optimizer):
     sums_gradients_up: ClassVar[bool] = False
 
     def __init__(
-        self,
-        optimizer_map: Any,
-        loss_scale_factor: float | None = None,
-        name: str | None = None,
+        self, optimizer_map: Any, loss_scale_factor: float | None = None, name: str | None = None
     ) -> None:
         super().__init__(0.0, loss_scale_factor=loss_scale_factor, name=name)
         self.optimizers: list[Optimizer] = []

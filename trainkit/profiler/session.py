@@ -140,10 +140,7 @@ class Session:
         return ((self.stop or perf_counter_ns()) - self.start) / 1e9
 
     def timed(
-        self,
-        call: Callable[..., Any],
-        label: Callable[[tuple[Any, ...]], Label],
-        token: Any = None,
+        self, call: Callable[..., Any], label: Callable[[tuple[Any, ...]], Label], token: Any = None
     ) -> Callable[..., Any]:
         """`call` with a span around it.
 

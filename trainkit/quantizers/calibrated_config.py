@@ -39,10 +39,7 @@ class CalibratedConfig(QuantizationConfig):
 
     def get_config(self) -> dict[str, Any]:
         forgotten = ("dataset", "tokenizer", "quantization_layer_structure")
-        return {
-            **dict.fromkeys(forgotten),
-            **{name: getattr(self, name) for name in self.saved},
-        }
+        return {**dict.fromkeys(forgotten), **{name: getattr(self, name) for name in self.saved}}
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies go without data, too."""

@@ -10,11 +10,7 @@ from typing import Any
 
 from trainkit import optimizers
 from trainkit.callbacks.run_journal import checkpoint_of, code_digest
-from trainkit.core.errors import (
-    AlreadyExistsError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from trainkit.core.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
 from trainkit.journal.journal_reader import Journal
 from trainkit.journal.lines import FILE, Step
@@ -27,12 +23,7 @@ from trainkit.runs.diagnosis.findings import RunDiagnosis
 from trainkit.runs.diagnosis.why import why
 from trainkit.runs.live_names import take_names
 from trainkit.runs.past_state import PastState
-from trainkit.runs.run_programs import (
-    ReplayError,
-    process_unchanged,
-    replayed,
-    stored_program,
-)
+from trainkit.runs.run_programs import ReplayError, process_unchanged, replayed, stored_program
 
 _PYTHON = list(platform.python_version_tuple()[:2])
 

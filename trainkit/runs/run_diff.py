@@ -267,11 +267,7 @@ def _same_data(first: JournaledRun, second: JournaledRun) -> bool:
 
 
 def _of_the_batch(
-    first: JournaledRun,
-    second: JournaledRun,
-    one: PastState,
-    other: PastState,
-    settings: list[str],
+    first: JournaledRun, second: JournaledRun, one: PastState, other: PastState, settings: list[str]
 ) -> RunDifference | None:
     a, b = nest.flatten(one.batches), nest.flatten(other.batches)
     if len(a) != len(b):

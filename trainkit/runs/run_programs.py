@@ -67,13 +67,7 @@ def stored_program(run: Any, epochs: int | None = None) -> Program:
         if not isinstance(run.data, tuple | list) and run.data is not None:
             arguments.pop("batch_size", None)
         model().fit(
-            x,
-            y,
-            sample_weight=sample_weight,
-            epochs=last,
-            verbose=0,
-            run=journal,
-            **arguments,
+            x, y, sample_weight=sample_weight, epochs=last, verbose=0, run=journal, **arguments
         )
 
     return train

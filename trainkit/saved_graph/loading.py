@@ -24,12 +24,7 @@ from trainkit.graph.control_flow import tensor_array as tensor_array
 from trainkit.graph.control_flow.cond import cond_primitive
 from trainkit.graph.control_flow.operation_lookup import find_operation
 from trainkit.graph.control_flow.while_loop import scan_primitive, while_primitive
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    VariableSlot,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, VariableSlot
 from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import FORMAT, VERSION, may_be_saved
@@ -249,8 +244,7 @@ class GraphReader:
         inputs = tuple(decoded(x, tensor) for x in item["inputs"])
         settings = {
             str(key): decoded(
-                value,
-                {"graph": lambda i: self._part_of(graph, i), "template": self._template},
+                value, {"graph": lambda i: self._part_of(graph, i), "template": self._template}
             )
             for key, value in item["settings"].items()
         }

@@ -9,25 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.format.writer import (
-    Entry,
-    Group,
-    Values,
-    as_json,
-    write_file,
-)
+from trainkit.checkpoints.format.writer import Entry, Group, Values, as_json, write_file
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.dispatch.primitive import Primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.graph.control_flow.effects import HOLE, Template
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    needed_nodes,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.graph.tracing.concrete import ConcreteFunction

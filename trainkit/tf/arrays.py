@@ -28,14 +28,7 @@ from trainkit.ops.arrays.filling import zeros as zeros
 from trainkit.ops.arrays.filling import zeros_like as zeros_like
 from trainkit.ops.arrays.shaping import shape_tensor
 from trainkit.ops.core.axis_numbers import plain
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    is_later,
-    later,
-    like,
-    needs_values,
-    unknown,
-)
+from trainkit.ops.core.dynamic_shapes import Bound, is_later, later, like, needs_values, unknown
 from trainkit.ops.core.slices import split as split
 from trainkit.ops.math.complex_parts import complex_from
 from trainkit.ops.math.elementwise import identity as _identity

@@ -23,11 +23,7 @@ from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_add as tensor_
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_max as tensor_scatter_nd_max
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_min as tensor_scatter_nd_min
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_sub as tensor_scatter_nd_sub
-from trainkit.ops.math.nan_reductions import (
-    argmax_of_numbers,
-    argmin_of_numbers,
-    top_k_of_numbers,
-)
+from trainkit.ops.math.nan_reductions import argmax_of_numbers, argmin_of_numbers, top_k_of_numbers
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike

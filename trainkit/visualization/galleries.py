@@ -10,11 +10,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.plotting import matplotlib
-from trainkit.visualization.drawing import (
-    batch_of,
-    draw_bounding_boxes,
-    draw_segmentation_masks,
-)
+from trainkit.visualization.drawing import batch_of, draw_bounding_boxes, draw_segmentation_masks
 
 
 def _in_bytes(images: Any, value_range: Any) -> Any:

@@ -57,10 +57,7 @@ class PickleReader:
     """
 
     def __init__(
-        self,
-        data: bytes,
-        names: Mapping[tuple[str, str], Any],
-        persistent: Callable[[Any], Any],
+        self, data: bytes, names: Mapping[tuple[str, str], Any], persistent: Callable[[Any], Any]
     ) -> None:
         self._data, self._at = data, 0
         self._names, self._persistent = names, persistent

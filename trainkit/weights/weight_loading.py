@@ -11,11 +11,7 @@ import numpy as np
 
 from trainkit.checkpoints.restore.object_graph import weight_paths
 from trainkit.checkpoints.weights import load_weights
-from trainkit.core.errors import (
-    CheckpointMismatchError,
-    InvalidArgumentError,
-    NotBuiltError,
-)
+from trainkit.core.errors import CheckpointMismatchError, InvalidArgumentError, NotBuiltError
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.weights import weight_files

@@ -293,11 +293,7 @@ class WeightMapping:
         return next((key for key in keys if key in groups and groups[key][1]), keys[0])
 
     def _pair(
-        self,
-        recipes: list[Recipe],
-        modules: list[SourceModule],
-        in_step: bool,
-        follows_order: bool,
+        self, recipes: list[Recipe], modules: list[SourceModule], in_step: bool, follows_order: bool
     ) -> None:
         if not recipes or not modules:
             return

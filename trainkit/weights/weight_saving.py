@@ -291,10 +291,7 @@ def _write_shards(name: str, shards: Sequence[Mapping[str, Any]], notes: Mapping
             write_arrays(file.fd, arrays, {**notes, CHECKSUM: checksums[base]})
             files.append(file)
         total = sum(array.nbytes for arrays in shards for array in arrays.values())
-        index = {
-            "metadata": {"total_size": total, CHECKSUM: checksums},
-            "weight_map": weight_map,
-        }
+        index = {"metadata": {"total_size": total, CHECKSUM: checksums}, "weight_map": weight_map}
         last = stack.enter_context(AtomicFile(f"{name}.index.json"))
         write_at(last.fd, json.dumps(index, indent=2).encode(), 0)
         for file in [*files, last]:

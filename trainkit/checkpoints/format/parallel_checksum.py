@@ -6,12 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trainkit.checkpoints.format.checksum import (
-    PART,
-    Checksum,
-    Sums,
-    sums_of,
-)
+from trainkit.checkpoints.format.checksum import PART, Checksum, Sums, sums_of
 from trainkit.checkpoints.format.executor import JobPool, helpers_for
 from trainkit.checkpoints.format.header import Extent
 from trainkit.checkpoints.format.positioned_io import read_into

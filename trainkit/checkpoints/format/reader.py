@@ -11,12 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.format.checksum import (
-    PART,
-    SMALL,
-    Checksum,
-    as_bytes,
-)
+from trainkit.checkpoints.format.checksum import PART, SMALL, Checksum, as_bytes
 from trainkit.checkpoints.format.executor import in_threads
 from trainkit.checkpoints.format.header import (
     BLOCK,
@@ -30,13 +25,7 @@ from trainkit.checkpoints.format.index import MAX_BYTES, decode
 from trainkit.checkpoints.format.parallel_checksum import PIECE, digests_of
 from trainkit.checkpoints.format.positioned_io import read_at, read_into
 from trainkit.checkpoints.format.regular_files import open_regular
-from trainkit.checkpoints.format.validation import (
-    H5_ERRORS,
-    ArrayNode,
-    GroupNode,
-    Node,
-    Validator,
-)
+from trainkit.checkpoints.format.validation import H5_ERRORS, ArrayNode, GroupNode, Node, Validator
 from trainkit.checkpoints.format.writer import FORMAT, VERSION, opened
 from trainkit.checkpoints.legacy.header_texts import HeaderTexts
 from trainkit.core.errors import CheckpointError, NotFoundError

@@ -11,12 +11,7 @@ import numpy as np
 
 from trainkit.checkpoints.format.reader import SavedFile
 from trainkit.checkpoints.format.validation import ArrayNode, GroupNode
-from trainkit.checkpoints.format.writer import (
-    Entry,
-    Group,
-    Values,
-    write_file,
-)
+from trainkit.checkpoints.format.writer import Entry, Group, Values, write_file
 from trainkit.checkpoints.interop.keras_archive import CONFIG, LARGEST_CONFIG, opened
 from trainkit.checkpoints.interop.keras_weights import layout
 from trainkit.core.errors import CheckpointError, InvalidArgumentError

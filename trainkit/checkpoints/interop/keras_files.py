@@ -30,13 +30,7 @@ from trainkit.checkpoints.format.writer import (
     write_file,
 )
 from trainkit.checkpoints.interop.keras_archive import weights_file_in
-from trainkit.checkpoints.interop.keras_weights import (
-    SCALED,
-    Filler,
-    Saveable,
-    layout,
-    overrides,
-)
+from trainkit.checkpoints.interop.keras_weights import SCALED, Filler, Saveable, layout, overrides
 from trainkit.checkpoints.restore.object_graph import has_slots
 from trainkit.checkpoints.restore.report import Difference, Report
 from trainkit.checkpoints.restore.restoration import (

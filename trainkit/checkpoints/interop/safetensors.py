@@ -21,12 +21,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.format.atomic import AtomicFile
-from trainkit.checkpoints.format.positioned_io import (
-    H5Stream,
-    read_at,
-    read_into,
-    write_at,
-)
+from trainkit.checkpoints.format.positioned_io import H5Stream, read_at, read_into, write_at
 from trainkit.checkpoints.format.regular_files import FLOOR, ZipArchive, open_regular
 from trainkit.core.dtypes import as_dtype, native
 from trainkit.core.errors import CheckpointError, UnimplementedError

@@ -17,12 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from trainkit.checkpoints.format.reader import (
-    ArrayNode,
-    GroupNode,
-    Node,
-    SavedFile,
-)
+from trainkit.checkpoints.format.reader import ArrayNode, GroupNode, Node, SavedFile
 from trainkit.checkpoints.format.regular_files import open_regular
 from trainkit.checkpoints.format.writer import Entry, Group, Values
 from trainkit.checkpoints.interop.keras_files import array_for_keras, problem_of, settle, shown

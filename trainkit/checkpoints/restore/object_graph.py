@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.format.validation import MAX_DEPTH
-from trainkit.checkpoints.format.writer import (
-    Entry,
-    Group,
-    Link,
-    Values,
-)
+from trainkit.checkpoints.format.writer import Entry, Group, Link, Values
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable

@@ -21,13 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 from trainkit.cli.serving import page
 from trainkit.cli.serving.array_bodies import JSON, BodyError, TooLargeError
 from trainkit.cli.serving.model_worker import BusyError, ModelWorker, UnfinishedError
-from trainkit.cli.serving.predictions import (
-    CONTENT_TYPES,
-    as_json,
-    metadata_of,
-    predict,
-    status_of,
-)
+from trainkit.cli.serving.predictions import CONTENT_TYPES, as_json, metadata_of, predict, status_of
 from trainkit.cli.serving.servable import InputError, Servable, computed
 from trainkit.core.files.printable import printable_line
 

@@ -17,22 +17,8 @@ from trainkit.compiler.cuda.cuda_source import (
     source_of,
     table_source_of,
 )
-from trainkit.compiler.ir import (
-    Buffer,
-    Elementwise,
-    Loop,
-    Operand,
-    Step,
-    Unsupported,
-    sources_of,
-)
-from trainkit.compiler.schedule.loops import (
-    held_in_memory,
-    joined,
-    needed,
-    split,
-    unrelated,
-)
+from trainkit.compiler.ir import Buffer, Elementwise, Loop, Operand, Step, Unsupported, sources_of
+from trainkit.compiler.schedule.loops import held_in_memory, joined, needed, split, unrelated
 from trainkit.compiler.schedule.memory import reusable_inputs
 from trainkit.compiler.tracer import KernelTracer, TracedArray
 from trainkit.kernels.cuda import raw_kernel

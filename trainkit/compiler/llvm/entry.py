@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.generalized import SizeRange
-from trainkit.compiler.ir import (
-    Buffer,
-    LabelCheck,
-    Product,
-    Step,
-    Unsupported,
-    View,
-    sources_of,
-)
+from trainkit.compiler.ir import Buffer, LabelCheck, Product, Step, Unsupported, View, sources_of
 from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText

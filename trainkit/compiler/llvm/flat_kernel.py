@@ -18,13 +18,7 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Elementwise, Number, View
 from trainkit.compiler.llvm.builder import FunctionBuilder
-from trainkit.compiler.llvm.llvm_functions import (
-    declarations,
-    emitted,
-    is_exact,
-    literal,
-    type_of,
-)
+from trainkit.compiler.llvm.llvm_functions import declarations, emitted, is_exact, literal, type_of
 from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.jit.numpy_inner_loops import (
     DATA,
@@ -82,11 +76,7 @@ def flat_kernel(program: FlatProgram) -> str:
     return "\n".join([*outside, *functions, *metadata, ""])
 
 
-_METADATA = (
-    "distinct !{}",
-    'distinct !{!"llvm.loop.parallel_accesses", !0}',
-    "distinct !{!2, !1}",
-)
+_METADATA = ("distinct !{}", 'distinct !{!"llvm.loop.parallel_accesses", !0}', "distinct !{!2, !1}")
 """What `FunctionBuilder.loop` makes for one inner loop, of which this code has no second."""
 
 

@@ -184,11 +184,7 @@ class _LoopWriter(_StepWriter):
         return coalesced(shape, strides, by=spread_strides(loop.out, shape))
 
     def _nest(
-        self,
-        dims: Dims,
-        pointers: dict[View, str],
-        loaded: dict[View, str],
-        part: bool = False,
+        self, dims: Dims, pointers: dict[View, str], loaded: dict[View, str], part: bool = False
     ) -> None:
         """The loops over `dims`; an operand that does not move in them is loaded before them."""
         text, loaded = self.text, dict(loaded)

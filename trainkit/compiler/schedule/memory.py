@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.compiler.ir import (
-    Buffer,
-    Loop,
-    Step,
-    View,
-    results_of,
-    sources_of,
-)
+from trainkit.compiler.ir import Buffer, Loop, Step, View, results_of, sources_of
 from trainkit.compiler.sizes import ALIGNMENT, UnknownSize
 
 

@@ -12,14 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from trainkit.compiler.ir import (
-    Buffer,
-    Loop,
-    Step,
-    View,
-    results_of,
-    sources_of,
-)
+from trainkit.compiler.ir import Buffer, Loop, Step, View, results_of, sources_of
 
 FEWEST_BYTES = 1 << 23
 """What loops must read and write for several threads to pay. The weights of small models stay in

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 import math
 
-from trainkit.compiler.ir import (
-    Buffer,
-    Loop,
-    Reduction,
-    Step,
-    View,
-    results_of,
-)
+from trainkit.compiler.ir import Buffer, Loop, Reduction, Step, View, results_of
 from trainkit.compiler.schedule import parallel
 
 FEWEST_BYTES = 1 << 17

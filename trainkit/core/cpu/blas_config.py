@@ -21,11 +21,7 @@ from trainkit.core.cpu.processor import processor_facts
 # network took 1.8 times as long on two cores); 0.4 ms still bridges the gaps within a step.
 _TIMEOUT = "20"
 
-THREAD_VARIABLES = (
-    "OPENBLAS_NUM_THREADS",
-    "GOTO_NUM_THREADS",
-    "OMP_NUM_THREADS",
-)
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
 """The variables in which OpenBLAS looks for its number of threads; the first one set counts."""
 
 SET: dict[str, str] = {}

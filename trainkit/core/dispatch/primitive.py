@@ -31,12 +31,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, shapes
 from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.declaring_modules import check_declaring_module
-from trainkit.core.dispatch.eager import (
-    KERNEL_ERRORS,
-    callable_for,
-    with_tuned,
-    wrapped,
-)
+from trainkit.core.dispatch.eager import KERNEL_ERRORS, callable_for, with_tuned, wrapped
 from trainkit.core.dispatch.facets import (
     COMMON,
     COMPOSITE,
@@ -555,10 +550,7 @@ def _register(
 
 
 def primitive(
-    shape_rule: Rule,
-    *,
-    name: str | None = None,
-    **facets: Any,
+    shape_rule: Rule, *, name: str | None = None, **facets: Any
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
     """Declare an operation by its kernel.
 

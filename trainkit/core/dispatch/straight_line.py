@@ -98,10 +98,7 @@ class StepProgram:
     """
 
     def __init__(
-        self,
-        inputs: Sequence[SymbolicTensor],
-        steps: list[PrimitiveStep],
-        results: Sequence[Any],
+        self, inputs: Sequence[SymbolicTensor], steps: list[PrimitiveStep], results: Sequence[Any]
     ) -> None:
         self._slots = {id(x): i for i, x in enumerate(inputs)}
         self._runners: list[Runner] = []

@@ -104,7 +104,5 @@ def _begin_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=COMPILING.hold,
-        after_in_parent=COMPILING.release,
-        after_in_child=_begin_child,
+        before=COMPILING.hold, after_in_parent=COMPILING.release, after_in_child=_begin_child
     )

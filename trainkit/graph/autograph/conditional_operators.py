@@ -13,13 +13,7 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import is_tensor
-from trainkit.graph.autograph.unset_names import (
-    RETURNED,
-    flag_of,
-    label,
-    put_flag,
-    undefined_kinds,
-)
+from trainkit.graph.autograph.unset_names import RETURNED, flag_of, label, put_flag, undefined_kinds
 from trainkit.graph.control_flow.effects import raise_when_run
 from trainkit.graph.control_flow.tensor_array import TensorArray
 from trainkit.graph.control_flow.trace_cond import traced_cond

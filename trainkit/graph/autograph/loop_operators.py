@@ -72,11 +72,7 @@ def _has_shown(outer: Graph | None, marks: tuple[int, dict[int, Any]]) -> bool:
 
 
 def _staged_loop(
-    outer: Graph,
-    test: Callable[[], Any],
-    body: Callable[[], Any],
-    state: State,
-    first: Any,
+    outer: Graph, test: Callable[[], Any], body: Callable[[], Any], state: State, first: Any
 ) -> None:
     """A loop whose condition is a tensor: the names it changes become loop variables.
 
@@ -119,10 +115,7 @@ def _loop_state(
 
 
 def _define(
-    outer: Graph,
-    before: tuple[Any, ...],
-    body: Callable[[Graph], Any],
-    state: State,
+    outer: Graph, before: tuple[Any, ...], body: Callable[[Graph], Any], state: State
 ) -> tuple[tuple[Any, ...], set[int]]:
     """`before` with zeros for names that only the body defines; a trial run tells their kind.
 

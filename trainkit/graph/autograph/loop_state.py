@@ -10,10 +10,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import is_tensor
-from trainkit.graph.autograph.conditional_operators import (
-    State,
-    undefined,
-)
+from trainkit.graph.autograph.conditional_operators import State, undefined
 from trainkit.graph.autograph.unset_names import (
     check_flags,
     flag_of,

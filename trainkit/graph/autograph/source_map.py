@@ -28,11 +28,7 @@ def placed(error: BaseException) -> BaseException:
     for frame, number in traceback.walk_tb(error.__traceback__):
         inner, code = frame.f_globals.get("__name__", ""), frame.f_code
         if not _is_internal(inner):
-            blamed = origin_of(code.co_filename, number) or (
-                code.co_filename,
-                number,
-                code.co_name,
-            )
+            blamed = origin_of(code.co_filename, number) or (code.co_filename, number, code.co_name)
     stands_for_python = inner == f"{_PACKAGE}.graph.autograph.builtins"  # int(), max() and so on
     if blamed is None or not _is_internal(inner) or stands_for_python:
         return error

@@ -18,13 +18,7 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.graph.control_flow.residuals import Split, dependencies, quiet
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    needed_nodes,
-    replay,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes, replay
 from trainkit.graph.ir.passes import BEFORE_GRADIENTS, optimised, prune
 
 Flags = tuple[bool, ...]

@@ -10,9 +10,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.ir.graph import Graph, GraphTensor, VariableSlot
-from trainkit.graph.ir.subgraphs import (
-    is_number,
-)
+from trainkit.graph.ir.subgraphs import is_number
 
 
 def loop_start(x: Any) -> Any:

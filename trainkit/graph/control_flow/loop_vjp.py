@@ -196,7 +196,6 @@ def _keep_needed(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..
 
 
 while_primitive.primitive.op = _keep_needed(
-    while_primitive,
-    lambda n, s: (*range(s["count"]), *range(s["count"] + s["split"], n)),
+    while_primitive, lambda n, s: (*range(s["count"]), *range(s["count"] + s["split"], n))
 )
 scan_primitive.primitive.op = _keep_needed(scan_primitive, lambda n, s: range(1, n))

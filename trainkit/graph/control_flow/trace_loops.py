@@ -37,12 +37,7 @@ from trainkit.graph.control_flow.while_loop import (
     while_primitive,
 )
 from trainkit.graph.ir.graph import ABOVE, Graph, GraphTensor
-from trainkit.graph.ir.subgraphs import (
-    add_node,
-    as_output,
-    scalar_pred,
-    trace_into,
-)
+from trainkit.graph.ir.subgraphs import add_node, as_output, scalar_pred, trace_into
 
 
 def traced_while(

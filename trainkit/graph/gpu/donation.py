@@ -8,12 +8,7 @@ from typing import Any
 
 from trainkit.core import devices
 from trainkit.graph.gpu.fused_on_gpu import CudaKernel
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    needed_nodes,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.runtime.program import Program
 
 Over = dict[int, int]

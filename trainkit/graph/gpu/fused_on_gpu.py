@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.cuda.cuda_kernel import (
-    CudaCode,
-    CudaTracer,
-    code_of,
-    compiled,
-)
+from trainkit.compiler.cuda.cuda_kernel import CudaCode, CudaTracer, code_of, compiled
 from trainkit.compiler.ir import View
 from trainkit.core import devices
 from trainkit.graph.ir.graph import Graph

@@ -27,13 +27,7 @@ from trainkit.core.dispatch.facets import SHAPE
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import wrap
 from trainkit.graph.ir.assigned_devices import brings_beside
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    VariableSlot,
-    needed_nodes,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
 from trainkit.graph.ir.passes import copied, finished, place_of, rebuilt_frame, source_copied
 from trainkit.graph.ir.user_lines import place_text
 from trainkit.graph.runtime.program import Program

@@ -12,21 +12,10 @@ from typing import Any
 
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
-from trainkit.core.dispatch.facets import (
-    IF_ALIKE,
-    INVOLUTION,
-    UNCHANGED,
-    Unit,
-)
+from trainkit.core.dispatch.facets import IF_ALIKE, INVOLUTION, UNCHANGED, Unit
 from trainkit.core.process.side_work import give_way
 from trainkit.graph.ir.assigned_devices import brings_beside
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    VariableSlot,
-    needed_nodes,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
 
 Visit = Callable[[Graph, Node, tuple[Any, ...]], Any]
 

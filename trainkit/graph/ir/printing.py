@@ -6,12 +6,7 @@ from typing import Any
 
 from trainkit.core.dtypes import PROTO_NUMBERS
 from trainkit.core.values.python_values import short_text
-from trainkit.graph.ir.graph import (
-    ABOVE,
-    Graph,
-    GraphTensor,
-    Node,
-)
+from trainkit.graph.ir.graph import ABOVE, Graph, GraphTensor, Node
 
 
 def _spec_text(x: GraphTensor) -> str:

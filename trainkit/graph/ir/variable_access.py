@@ -21,10 +21,7 @@ def _like_variable(x: Any, *, variable: Any) -> Spec:
 
 
 @primitive(
-    _like_variable,
-    effect=Effect("it assigns a variable"),
-    text="beside numbers",
-    semantics=CONTROL,
+    _like_variable, effect=Effect("it assigns a variable"), text="beside numbers", semantics=CONTROL
 )
 def store_variable(xp: Any, x: Any, *, variable: Any) -> Any:
     """Give a variable the value `x`, which is the result, too."""

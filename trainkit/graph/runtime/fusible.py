@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.ir import Unsupported, kind_of
-from trainkit.compiler.tracer import (
-    KernelTracer,
-    Namespace,
-    TracedArray,
-    as_traced,
-    check_labels,
-)
+from trainkit.compiler.tracer import KernelTracer, Namespace, TracedArray, as_traced, check_labels
 from trainkit.core.dispatch.facets import FLOATS, TRACE
 from trainkit.core.dtypes import bfloat16
 from trainkit.graph.ir.graph import GraphTensor, Node

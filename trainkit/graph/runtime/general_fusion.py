@@ -284,11 +284,7 @@ def _value(node: Node) -> Any:
 
 
 def _kernel(
-    nodes: Sequence[Node],
-    last: Node,
-    sizes: SizeRange,
-    points: list[dict[str, int]],
-    strict: bool,
+    nodes: Sequence[Node], last: Node, sizes: SizeRange, points: list[dict[str, int]], strict: bool
 ) -> FusedKernel | None:
     """The kernel for all sizes of one that there is for each, `None` where there is none."""
     if not isinstance(last.primitive, FusedKernel):

@@ -29,12 +29,7 @@ from trainkit.core.string_tensor import run_beside_text
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import devices_asarray
 from trainkit.graph.ir.assigned_devices import brings_beside
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    needed_nodes,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.kernels.matmul.prepared_weights import let_go

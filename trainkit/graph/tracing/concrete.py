@@ -18,12 +18,7 @@ from trainkit.core.user_frames import Line
 from trainkit.core.values.python_values import short_text
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.graph import Graph, GraphTensor, replay
-from trainkit.graph.tracing.signature import (
-    ById,
-    Place,
-    is_spec,
-    is_tensor_like,
-)
+from trainkit.graph.tracing.signature import ById, Place, is_spec, is_tensor_like
 
 _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD

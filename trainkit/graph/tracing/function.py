@@ -31,12 +31,7 @@ from trainkit.graph.control_flow.host_calls import UNSEEN, guess_count, learn, r
 from trainkit.graph.ir.crossed_batches import warn_of_crossed_batches
 from trainkit.graph.ir.graph import Graph, GraphTensor
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
-from trainkit.graph.tracing.python_calls import (
-    SWITCH,
-    CallsReplicas,
-    run_around_replicas,
-    tracing,
-)
+from trainkit.graph.tracing.python_calls import SWITCH, CallsReplicas, run_around_replicas, tracing
 from trainkit.graph.tracing.signature import (
     Arguments,
     Differs,

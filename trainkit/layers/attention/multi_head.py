@@ -152,11 +152,7 @@ class MultiHeadAttention(ProjectedAttention):
     ) -> EinsumDense:
         free = "abcdefghijklmnop"[: len(shape) - 1]
         dense = self._dense(
-            f"{free}x,xst->{free}st",
-            (*[None] * (len(free) - 1), *sizes),
-            "st",
-            name,
-            activation,
+            f"{free}x,xst->{free}st", (*[None] * (len(free) - 1), *sizes), "st", name, activation
         )
         dense.build(shape)
         return dense

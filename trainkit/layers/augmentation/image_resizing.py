@@ -220,10 +220,7 @@ class CenterCrop(SizingLayer):
     def _middle(self, images: Any, rows: Any, columns: Any) -> Any:
         first, rank = self._height_axis, len(images.shape)
         starts, sizes = [0] * rank, [-1] * rank
-        starts[first : first + 2 or None] = (
-            (rows - self.height) // 2,
-            (columns - self.width) // 2,
-        )
+        starts[first : first + 2 or None] = ((rows - self.height) // 2, (columns - self.width) // 2)
         sizes[first : first + 2 or None] = self.height, self.width
         return ops.slice(images, starts, sizes)
 

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 _MOVING = ("random_shear", "random_translation", "random_rotation")
-_LIGHT = (
-    "random_brightness",
-    "random_color_degeneration",
-    "random_contrast",
-    "random_sharpness",
-)
+_LIGHT = ("random_brightness", "random_color_degeneration", "random_contrast", "random_sharpness")
 _TONES = ("random_posterization", "solarization", "auto_contrast", "equalization")
 
 # More would be a mistake, or a file that is to keep its reader busy.

@@ -500,13 +500,6 @@ def Input(
     if tensor is not None:
         return tensor
     layer = InputLayer(
-        shape,
-        batch_size,
-        dtype,
-        sparse,
-        ragged,
-        batch_shape,
-        optional=optional,
-        name=name,
+        shape, batch_size, dtype, sparse, ragged, batch_shape, optional=optional, name=name
     )
     return symbol_of(layer)

@@ -44,11 +44,7 @@ from trainkit.layers.base.stateless_call import stateless_call
 from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
-from trainkit.layers.quantized.quantization import (
-    LayerQuantization,
-    is_quantized,
-    refuse_mode,
-)
+from trainkit.layers.quantized.quantization import LayerQuantization, is_quantized, refuse_mode
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import RegularizerLike

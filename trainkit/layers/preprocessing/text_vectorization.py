@@ -17,12 +17,7 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.layers.base.arguments import one_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of
-from trainkit.layers.preprocessing.lookup import (
-    MODES,
-    StringLookup,
-    mode_of,
-    tokens_in,
-)
+from trainkit.layers.preprocessing.lookup import MODES, StringLookup, mode_of, tokens_in
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 
 _PUNCTUATION = re.compile(rb"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~']")

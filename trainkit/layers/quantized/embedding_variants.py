@@ -125,12 +125,7 @@ class Int8Embeddings(QuantizedTable):
     """A table of int8 with a scale for each row."""
 
     mode = "int8"
-    stored = (
-        "embeddings",
-        "embeddings_scale",
-        "reverse_embeddings",
-        "reverse_embeddings_scale",
-    )
+    stored = ("embeddings", "embeddings_scale", "reverse_embeddings", "reverse_embeddings_scale")
 
     @classmethod
     def build(cls, layer: Any, shape: tuple[int, ...], config: Any) -> None:

@@ -11,14 +11,7 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.models.training.compile_loss import kind_by_shapes
-from trainkit.models.training.outputs import (
-    Path,
-    aligned,
-    at,
-    described,
-    keys_of,
-    paths,
-)
+from trainkit.models.training.outputs import Path, aligned, at, described, keys_of, paths
 
 _BY_SHAPES = {"accuracy": "Accuracy", "crossentropy": "Crossentropy"}
 _SHORT = {"acc": "accuracy", "ce": "crossentropy"}

@@ -19,12 +19,7 @@ from trainkit.core import nest
 from trainkit.core.process import console
 from trainkit.core.trackable import set_silently
 from trainkit.models.replicas import replica_feeds
-from trainkit.models.training import (
-    batch_sources,
-    fit_arguments,
-    limits,
-    training_loop,
-)
+from trainkit.models.training import batch_sources, fit_arguments, limits, training_loop
 
 
 @contextlib.contextmanager

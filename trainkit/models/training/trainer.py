@@ -22,12 +22,7 @@ from trainkit.layers.base.stateless_call import scope_of_values
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.layer_links import LayerLinks
 from trainkit.models.layer_scopes import graph_by_layers
-from trainkit.models.training import (
-    data_adapters,
-    first_batch,
-    fit_arguments,
-    training_loop,
-)
+from trainkit.models.training import data_adapters, first_batch, fit_arguments, training_loop
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
 from trainkit.models.training.compiling import compile_model

@@ -108,9 +108,7 @@ def _say_stopped(run: TrainingRun, callbacks: CallbackList, epochs: int) -> None
 
 
 def _run_epoch(
-    run: TrainingRun,
-    callbacks: CallbackList,
-    validate: Callable[[int], dict[str, float]] | None,
+    run: TrainingRun, callbacks: CallbackList, validate: Callable[[int], dict[str, float]] | None
 ) -> dict[str, Any]:
     model, epoch = run.model, run.epoch
     batches = run.begin_epoch()

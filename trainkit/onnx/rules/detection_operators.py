@@ -12,13 +12,7 @@ from trainkit.core.dtypes import int64
 from trainkit.core.errors import InvalidArgumentError, ResourceExhaustedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.onnx.imported_values import (
-    ChannelsLast,
-    channels_last,
-    dims,
-    rank,
-    tensor,
-)
+from trainkit.onnx.imported_values import ChannelsLast, channels_last, dims, rank, tensor
 from trainkit.onnx.operator_rules import NodeCall, check_count, onnx_rule
 from trainkit.onnx.rules.grid_operators import pixels_at
 from trainkit.ops.core.dynamic_shapes import needs_values

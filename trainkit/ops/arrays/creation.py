@@ -31,9 +31,7 @@ from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
-from trainkit.ops.math.elementwise import (
-    cast,
-)
+from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.reductions import sum_to_like
 
 if TYPE_CHECKING:

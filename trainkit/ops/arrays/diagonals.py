@@ -8,14 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    ARRANGEMENT,
-    LAST_AXES,
-    LEADING_AXES,
-    SHAPE,
-    VIEW,
-    Absent,
-)
+from trainkit.core.dispatch.facets import ARRANGEMENT, LAST_AXES, LEADING_AXES, SHAPE, VIEW, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec

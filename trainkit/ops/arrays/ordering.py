@@ -17,12 +17,7 @@ from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.sorting import argsort as argsort_
 from trainkit.ops.arrays.sorting import sort as sort_
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    like,
-    needs_values,
-    rows,
-)
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values, rows
 from trainkit.ops.math.bitwise import bitwise_not
 from trainkit.ops.math.comparisons import less, less_equal
 from trainkit.ops.math.elementwise import cast, negative

@@ -8,12 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, filled_on
-from trainkit.core.dispatch.facets import (
-    ARRANGEMENT,
-    AXIS,
-    OVER_AXES,
-    Absent,
-)
+from trainkit.core.dispatch.facets import ARRANGEMENT, AXIS, OVER_AXES, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -23,12 +18,7 @@ from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    is_later,
-    like,
-    needs_values,
-)
+from trainkit.ops.core.dynamic_shapes import Bound, is_later, like, needs_values
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Axis, TensorLike

@@ -8,12 +8,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
-from trainkit.core.dispatch.facets import (
-    CREATION,
-    INTEGERS,
-    Absent,
-    one_by_one,
-)
+from trainkit.core.dispatch.facets import CREATION, INTEGERS, Absent, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
@@ -23,13 +18,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.python_values import short_text
 from trainkit.ops.arrays.shaping import known_number, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    multiply,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.reductions import sum_to_like
 

@@ -9,23 +9,12 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    INDEXING,
-    INTEGERS,
-    NO_LAYER,
-    one_by_one,
-)
+from trainkit.core.dispatch.facets import COMMON, INDEXING, INTEGERS, NO_LAYER, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    ravel,
-    reshape,
-    reshape_like,
-)
+from trainkit.ops.arrays.shaping import as_tensor, ravel, reshape, reshape_like
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.comparisons import equal, logical_not
 from trainkit.ops.math.elementwise import cast, where
@@ -39,11 +28,7 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str =
 
 
 @primitive(
-    _search_rule,
-    name="searchsorted",
-    promotion=COMMON,
-    semantics=INDEXING,
-    no_gradient=INTEGERS,
+    _search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING, no_gradient=INTEGERS
 )
 def _searchsorted(
     xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"

@@ -12,22 +12,13 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    AXIS,
-    INTEGERS,
-    LAST_AXES,
-    Tuned,
-)
+from trainkit.core.dispatch.facets import AXIS, INTEGERS, LAST_AXES, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    known_number,
-    ravel,
-)
+from trainkit.ops.arrays.shaping import as_tensor, known_number, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
 
@@ -60,12 +51,7 @@ def _top_k_on_gpu(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     return sort_gpu.top_k(xp, x, k)
 
 
-@primitive(
-    _axis_rule,
-    name="sort",
-    semantics=AXIS,
-    tuned=Tuned(on_gpu=(_sort_on_gpu,)),
-)
+@primitive(_axis_rule, name="sort", semantics=AXIS, tuned=Tuned(on_gpu=(_sort_on_gpu,)))
 def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The elements in rising order along an axis."""
     return xp.sort(x, axis=axis)

@@ -9,29 +9,15 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
-from trainkit.core.dispatch.facets import (
-    ALONG_AXIS,
-    ARRANGEMENT,
-    SHAPE,
-    Absent,
-)
+from trainkit.core.dispatch.facets import ALONG_AXIS, ARRANGEMENT, SHAPE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    filled,
-    known_number,
-    ravel,
-    sizes_of,
-)
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    needs_values,
-)
+from trainkit.ops.arrays.shaping import as_tensor, filled, known_number, ravel, sizes_of
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike

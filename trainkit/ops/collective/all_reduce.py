@@ -23,10 +23,7 @@ def _alike(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
 
 
 @primitive(
-    _alike,
-    name="all_reduce",
-    effect=Effect("it waits for other processes"),
-    semantics=CONTROL,
+    _alike, name="all_reduce", effect=Effect("it waits for other processes"), semantics=CONTROL
 )
 def _all_reduce(
     xp: Any, *arrays: Any, replica: replicas.Replica, reduction: str, weight: float

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    SHAPE,
-    WINDOW,
-    Tuned,
-)
+from trainkit.core.dispatch.facets import COMMON, SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec

@@ -8,12 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    ARRANGEMENT,
-    NO_LAYER,
-    SHAPE,
-    Absent,
-)
+from trainkit.core.dispatch.facets import ARRANGEMENT, NO_LAYER, SHAPE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec

@@ -21,11 +21,7 @@ from trainkit.kernels.convolution import conv_reference, conv_tuned, sliding_win
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.cudnn.deferred import is_there
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.convolutional.convolution import (
-    conv_cudnn,
-    conv_kernel_gradient,
-    linear_conv,
-)
+from trainkit.ops.convolutional.convolution import conv_cudnn, conv_kernel_gradient, linear_conv
 from trainkit.ops.convolutional.convolution_geometry import checked_ranks, geometry_of
 from trainkit.ops.convolutional.window_arguments import (
     Dims,

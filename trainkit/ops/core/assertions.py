@@ -240,11 +240,7 @@ def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None)
         array([1., 2.], dtype=float32)
     """
     tensor = convert_to_tensor(x)
-    _check(
-        all_(isfinite(tensor)),
-        f"check_numerics: {message}: the tensor has inf or nan",
-        tensor,
-    )
+    _check(all_(isfinite(tensor)), f"check_numerics: {message}: the tensor has inf or nan", tensor)
     return tensor
 
 

@@ -97,19 +97,9 @@ def scan(
 
 
 @overload
-def foldl(
-    fn: Callable[..., Leaf],
-    elems: Any,
-    initializer: Any = None,
-    **hints: Any,
-) -> Tensor: ...
+def foldl(fn: Callable[..., Leaf], elems: Any, initializer: Any = None, **hints: Any) -> Tensor: ...
 @overload
-def foldl(
-    fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
-    **hints: Any,
-) -> Any: ...
+def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: Any) -> Any: ...
 def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: Any) -> Any:
     """The last state of a fold from the first item to the last.
 
@@ -127,19 +117,9 @@ def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: 
 
 
 @overload
-def foldr(
-    fn: Callable[..., Leaf],
-    elems: Any,
-    initializer: Any = None,
-    **hints: Any,
-) -> Tensor: ...
+def foldr(fn: Callable[..., Leaf], elems: Any, initializer: Any = None, **hints: Any) -> Tensor: ...
 @overload
-def foldr(
-    fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
-    **hints: Any,
-) -> Any: ...
+def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: Any) -> Any: ...
 def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: Any) -> Any:
     """The last state of a fold from the last item to the first.
 

@@ -225,11 +225,7 @@ def _split_specs(a: Bound) -> list[Spec]:
 
 @needs_values("num_or_size_splits", "axis", gives=_split_specs)
 def split(
-    value: Any,
-    num_or_size_splits: Any,
-    axis: Any = 0,
-    num: Any = None,
-    name: str | None = None,
+    value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str | None = None
 ) -> list[Tensor]:
     """Pieces along `axis`: a number of equal ones, or pieces of the sizes given (one may be -1).
 

@@ -20,12 +20,7 @@ from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import as_bytes
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    like,
-    needs_values,
-    unknown,
-)
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values, unknown
 from trainkit.ops.core.value_text import formatted
 
 if TYPE_CHECKING:

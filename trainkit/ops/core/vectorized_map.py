@@ -11,13 +11,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.control_flow import map as map_one_by_one
 from trainkit.ops.core.one_node import one_node
-from trainkit.ops.core.vmap import (
-    BatchedTensor,
-    NeedsValue,
-    is_symbol,
-    new_level,
-    unbatched,
-)
+from trainkit.ops.core.vmap import BatchedTensor, NeedsValue, is_symbol, new_level, unbatched
 
 
 class _Once:

@@ -19,12 +19,7 @@ from itertools import count as numbers
 from typing import Any
 
 from trainkit.core.dispatch import late_ops, trace_state
-from trainkit.core.dispatch.facets import (
-    BY_ELEMENT,
-    LEADING_AXES,
-    Absent,
-    Batch,
-)
+from trainkit.core.dispatch.facets import BY_ELEMENT, LEADING_AXES, Absent, Batch
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import Spec

@@ -16,12 +16,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.axis_numbers import plain
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    concrete,
-    needs_values,
-    unknown,
-)
+from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values, unknown
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike

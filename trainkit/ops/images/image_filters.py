@@ -19,27 +19,10 @@ from trainkit.ops.arrays.shaping import as_tensor, shape
 from trainkit.ops.convolutional.convolution import is_channels_first
 from trainkit.ops.core.dynamic_shapes import like
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.images.image_layout import (
-    batched,
-    choice,
-    computed,
-    later_like,
-    spatial,
-)
-from trainkit.ops.images.resampling import (
-    _MODES,
-    _finish,
-    _grid,
-    sampled,
-)
+from trainkit.ops.images.image_layout import batched, choice, computed, later_like, spatial
+from trainkit.ops.images.resampling import _MODES, _finish, _grid, sampled
 from trainkit.ops.indexing.get_item import get_item
-from trainkit.ops.math.elementwise import (
-    add,
-    divide,
-    multiply,
-    square,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, divide, multiply, square, subtract
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.random import normal
@@ -95,10 +78,7 @@ def _filter_later(arguments: dict[str, Any]) -> Spec | None:
 
 @sizes_later("image.gaussian_blur", _filter_later)
 def gaussian_blur(
-    images: Any,
-    kernel_size: Any = (3, 3),
-    sigma: Any = (1.0, 1.0),
-    data_format: str | None = None,
+    images: Any, kernel_size: Any = (3, 3), sigma: Any = (1.0, 1.0), data_format: str | None = None
 ) -> Tensor:
     """Images blurred by a bell curve, with zeros around them.
 
@@ -209,12 +189,7 @@ def ssim(
 
 
 def similarity(
-    a: Tensor,
-    b: Tensor,
-    local: Callable[[Tensor], Tensor],
-    max_val: float,
-    k1: float,
-    k2: float,
+    a: Tensor, b: Tensor, local: Callable[[Tensor], Tensor], max_val: float, k1: float, k2: float
 ) -> tuple[Tensor, Tensor]:
     """At each pixel the index of structural similarity, and its part for contrast and structure.
 

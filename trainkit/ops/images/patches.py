@@ -7,10 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    SHAPE,
-    WINDOW,
-)
+from trainkit.core.dispatch.facets import SHAPE, WINDOW
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.shapes import Spec
@@ -21,12 +18,7 @@ from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution import is_channels_first
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.images.image_layout import (
-    batched,
-    choice,
-    later_images,
-    spatial,
-)
+from trainkit.ops.images.image_layout import batched, choice, later_images, spatial
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.vmap_rules.shared_rules import folded
 
@@ -73,11 +65,7 @@ def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation
     return out.reshape((x.shape[0], *counts, math.prod(size) * channels))
 
 
-@primitive(
-    lambda g, x, **settings: Spec(x.shape, g.dtype),
-    semantics=WINDOW,
-    reads={1: SHAPE},
-)
+@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), semantics=WINDOW, reads={1: SHAPE})
 def patches_sum(
     xp: ArrayModule, g: Array, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes
 ) -> Array:

@@ -75,11 +75,7 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
     if (
         pixels.ndim < 3
         or pixels.shape[-1] not in COLOR_TYPES
-        or pixels.dtype.name
-        not in (
-            "uint8",
-            "uint16",
-        )
+        or pixels.dtype.name not in ("uint8", "uint16")
     ):
         raise InvalidArgumentError(
             "encode_png: needs uint8 or uint16 (..., height, width, 1 to 4 channels), got "

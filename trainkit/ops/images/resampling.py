@@ -17,13 +17,7 @@ from trainkit.ops.arrays.concat_and_split import concatenate, stack, unstack
 from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import as_tensor, reshape, shape
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.images.image_layout import (
-    batched,
-    choice,
-    computed,
-    later_like,
-    spatial,
-)
+from trainkit.ops.images.image_layout import batched, choice, computed, later_like, spatial
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.linear_solve import solve

@@ -25,13 +25,7 @@ from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.images.image_layout import (
-    batched,
-    choice,
-    computed,
-    later_images,
-    spatial,
-)
+from trainkit.ops.images.image_layout import batched, choice, computed, later_images, spatial
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.einsum import einsum

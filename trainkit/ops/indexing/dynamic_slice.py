@@ -8,23 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
-from trainkit.core.dispatch.facets import (
-    INDEXING,
-    SHAPE,
-    VIEW,
-    Absent,
-)
+from trainkit.core.dispatch.facets import INDEXING, SHAPE, VIEW, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.creation import zeros_like
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    filled,
-    known_sizes,
-    sizes_of,
-)
+from trainkit.ops.arrays.shaping import as_tensor, filled, known_sizes, sizes_of
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
 
 if TYPE_CHECKING:

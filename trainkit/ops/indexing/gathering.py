@@ -14,14 +14,7 @@ import numpy as np
 
 from trainkit.core import nest, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    BY_ELEMENT,
-    INDEXING,
-    INTEGERS,
-    NO_LAYER,
-    PICKED,
-    SHAPE,
-)
+from trainkit.core.dispatch.facets import BY_ELEMENT, INDEXING, INTEGERS, NO_LAYER, PICKED, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -238,9 +231,7 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
 
 
 @primitive(
-    lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
-    semantics=INDEXING,
-    reads={2: SHAPE},
+    lambda g, indices, x, *, axis: Spec(x.shape, g.dtype), semantics=INDEXING, reads={2: SHAPE}
 )
 def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
     """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
@@ -383,11 +374,7 @@ def _gathered_on_gpu(xp: ArrayModule, x: Array, indices: Array) -> Array | None:
     return rows_gpu.picked(xp, x.reshape((lead, *slice_dims)), flat, 0, wrap=False)
 
 
-@primitive(
-    lambda g, indices, x: Spec(x.shape, g.dtype),
-    semantics=INDEXING,
-    reads={2: SHAPE},
-)
+@primitive(lambda g, indices, x: Spec(x.shape, g.dtype), semantics=INDEXING, reads={2: SHAPE})
 def gather_nd_sum(xp: ArrayModule, g: Array, indices: Array, x: Array) -> Array:
     """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
     out = xp.zeros(x.shape, g.dtype)

@@ -62,11 +62,7 @@ def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     return x[index_keys.plain(key)]
 
 
-@primitive(
-    lambda g, x, *, key: Spec(x.shape, g.dtype),
-    semantics=INDEXING,
-    reads={1: SHAPE},
-)
+@primitive(lambda g, x, *, key: Spec(x.shape, g.dtype), semantics=INDEXING, reads={1: SHAPE})
 def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
     """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)
@@ -100,11 +96,7 @@ def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     return x[live]
 
 
-@primitive(
-    lambda g, x, *parts, key: Spec(x.shape, g.dtype),
-    semantics=INDEXING,
-    reads={1: SHAPE},
-)
+@primitive(lambda g, x, *parts, key: Spec(x.shape, g.dtype), semantics=INDEXING, reads={1: SHAPE})
 def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) -> Array:
     """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)

@@ -13,12 +13,7 @@ from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
-from trainkit.ops.core.dynamic_shapes import (
-    Bound,
-    concrete,
-    needs_values,
-    rows,
-)
+from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values, rows
 from trainkit.ops.indexing.gathering import take
 
 if TYPE_CHECKING:

@@ -24,17 +24,8 @@ from trainkit.kernels.embedding.row_additions import add_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-from trainkit.ops.core.vmap import (
-    ItemStack,
-    moved,
-    reshaped,
-    stacked,
-)
-from trainkit.ops.indexing.gathering import (
-    first_outside,
-    positions,
-    take,
-)
+from trainkit.ops.core.vmap import ItemStack, moved, reshaped, stacked
+from trainkit.ops.indexing.gathering import first_outside, positions, take
 from trainkit.ops.math.comparisons import equal, greater_equal, less
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, where
 from trainkit.ops.vmap_rules.gather_rules import check_now

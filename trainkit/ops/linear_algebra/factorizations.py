@@ -23,12 +23,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
-from trainkit.ops.arrays.diagonals import (
-    diagonal,
-    matrix_with_diagonal,
-    tril,
-    triu,
-)
+from trainkit.ops.arrays.diagonals import diagonal, matrix_with_diagonal, tril, triu
 from trainkit.ops.linear_algebra.linear_solve import _solve_triangular as solved
 from trainkit.ops.linear_algebra.linear_solve import solve
 from trainkit.ops.linear_algebra.matmul import matmul
@@ -42,14 +37,7 @@ from trainkit.ops.linear_algebra.matrices import (
     times,
 )
 from trainkit.ops.math.complex_parts import real
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    conjugated,
-    log,
-    multiply,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, cast, conjugated, log, multiply, subtract
 from trainkit.ops.math.reductions import sum as sum_
 
 if TYPE_CHECKING:

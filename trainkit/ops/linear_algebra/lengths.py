@@ -11,21 +11,8 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.linear_algebra.norms import norm as norm_
-from trainkit.ops.math.complex_parts import (
-    complex_from,
-    conj,
-    imag,
-    real,
-)
-from trainkit.ops.math.elementwise import (
-    absolute,
-    divide,
-    maximum,
-    multiply,
-    rsqrt,
-    sqrt,
-    square,
-)
+from trainkit.ops.math.complex_parts import complex_from, conj, imag, real
+from trainkit.ops.math.elementwise import absolute, divide, maximum, multiply, rsqrt, sqrt, square
 from trainkit.ops.math.reductions import sum as sum_
 
 if TYPE_CHECKING:

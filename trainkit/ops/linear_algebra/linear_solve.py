@@ -36,13 +36,7 @@ from trainkit.ops.linear_algebra.matrices import (
     times,
     unknown_sizes_fit,
 )
-from trainkit.ops.math.elementwise import (
-    add,
-    conjugated,
-    multiply,
-    negative,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, conjugated, multiply, negative, subtract
 from trainkit.ops.vmap_rules.shared_rules import of_matrices
 
 if TYPE_CHECKING:

@@ -16,12 +16,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.eager import MOST_BY_DOT
 from trainkit.core.dispatch.facets import COMMON, PRODUCT, Tuned
-from trainkit.core.dispatch.native import (
-    A,
-    B,
-    G,
-    NativeStep,
-)
+from trainkit.core.dispatch.native import A, B, G, NativeStep
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.shapes import Spec
@@ -29,12 +24,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.matmul import bfloat16_tuned, matmul_gpu, product_tuned
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
-from trainkit.ops.core.vmap import (
-    ItemStack,
-    aligned,
-    reshaped,
-    transposed,
-)
+from trainkit.ops.core.vmap import ItemStack, aligned, reshaped, transposed
 from trainkit.ops.math.elementwise import along, conjugated
 from trainkit.ops.math.reductions import sum_to_like
 
@@ -62,9 +52,7 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
     semantics=PRODUCT,
     graph_name="MatMul",
     tuned=Tuned(
-        product_tuned.product_of,
-        fewest=product_tuned.FEWEST,
-        on_bfloat16=bfloat16_tuned.product_of,
+        product_tuned.product_of, fewest=product_tuned.FEWEST, on_bfloat16=bfloat16_tuned.product_of
     ),
 )
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:

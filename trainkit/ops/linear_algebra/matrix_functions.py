@@ -17,12 +17,7 @@ from trainkit.ops.arrays.sorting import argsort
 from trainkit.ops.core.batch_gathering import gather
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.linear_algebra.factorizations import lu_factor, pivots_to_permutation
-from trainkit.ops.linear_algebra.linear_solve import (
-    det,
-    inv,
-    solve,
-    solve_triangular,
-)
+from trainkit.ops.linear_algebra.linear_solve import det, inv, solve, solve_triangular
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.linear_algebra.matrices import matrices
 from trainkit.ops.math.elementwise import (

@@ -20,13 +20,7 @@ from trainkit.ops.arrays.diagonals import matrix_with_diagonal
 from trainkit.ops.core.vmap import stacked
 from trainkit.ops.linear_algebra.linear_solve import default_cutoff
 from trainkit.ops.linear_algebra.matmul import matmul
-from trainkit.ops.linear_algebra.matrices import (
-    adjoint,
-    lapack,
-    matrices,
-    safe_reciprocal,
-    times,
-)
+from trainkit.ops.linear_algebra.matrices import adjoint, lapack, matrices, safe_reciprocal, times
 from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import add, cast, multiply, subtract
 from trainkit.ops.math.max_and_argmax import max as max_

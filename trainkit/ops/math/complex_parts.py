@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    ELEMENTWISE,
-    LAST_AXES,
-    NO_LAYER,
-    Absent,
-)
+from trainkit.core.dispatch.facets import ELEMENTWISE, LAST_AXES, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec

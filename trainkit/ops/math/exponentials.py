@@ -30,12 +30,7 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.max_and_argmax import extreme
-from trainkit.ops.math.reductions import (
-    Axis,
-    axis_setting,
-    check_axes,
-    spread,
-)
+from trainkit.ops.math.reductions import Axis, axis_setting, check_axes, spread
 from trainkit.ops.math.reductions import sum as total
 
 if TYPE_CHECKING:

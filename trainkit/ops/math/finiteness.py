@@ -9,14 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import XP_OF, Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    ELEMENTWISE,
-    INTEGERS,
-    NO_LAYER,
-    REDUCTION,
-    Absent,
-)
+from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, INTEGERS, NO_LAYER, REDUCTION, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec

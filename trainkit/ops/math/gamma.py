@@ -14,12 +14,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.ops.math.elementwise import (
-    add,
-    multiply,
-    negative,
-    scalar_like,
-)
+from trainkit.ops.math.elementwise import add, multiply, negative, scalar_like
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _MOST_TERMS = 10_000  # of a sum that begins at a negative number

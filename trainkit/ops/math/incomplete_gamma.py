@@ -17,14 +17,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.ops.math.elementwise import (
-    exp,
-    log,
-    log1p,
-    multiply,
-    negative,
-    subtract,
-)
+from trainkit.ops.math.elementwise import exp, log, log1p, multiply, negative, subtract
 from trainkit.ops.math.gamma import digamma, lgamma
 
 if TYPE_CHECKING:

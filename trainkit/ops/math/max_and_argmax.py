@@ -19,12 +19,7 @@ from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_extreme
 from trainkit.ops.core.vmap import later, reshaped
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import cast, divide, multiply
-from trainkit.ops.math.reductions import (
-    Axis,
-    axis_setting,
-    check_axes,
-    spread,
-)
+from trainkit.ops.math.reductions import Axis, axis_setting, check_axes, spread
 from trainkit.ops.math.reductions import sum as total
 
 if TYPE_CHECKING:

@@ -39,12 +39,7 @@ from trainkit.kernels.reductions.reductions_tuned import (
     wide_axis_sum,
 )
 from trainkit.ops.core.vmap import as_stack, reshaped, stacked
-from trainkit.ops.math.elementwise import (
-    cast,
-    multiply,
-    sqrt,
-    subtract,
-)
+from trainkit.ops.math.elementwise import cast, multiply, sqrt, subtract
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike

@@ -33,12 +33,7 @@ from trainkit.ops.math.comparisons import not_equal
 from trainkit.ops.math.elementwise import cast, divide, multiply, promoted, subtract
 from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.math.max_and_argmax import min as least
-from trainkit.ops.math.reductions import (
-    Axis,
-    axis_setting,
-    check_axes,
-    mean,
-)
+from trainkit.ops.math.reductions import Axis, axis_setting, check_axes, mean
 from trainkit.ops.math.reductions import sum as total
 
 if TYPE_CHECKING:

@@ -13,20 +13,8 @@ from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.arrays.tile_and_repeat import repeat
 from trainkit.ops.linear_algebra.matmul import matmul
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    multiply,
-    tanh,
-    where,
-)
-from trainkit.ops.neural.fused_attention import (
-    attend_or_mean,
-    by_head,
-    causal_mask,
-    is_served,
-)
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, tanh, where
+from trainkit.ops.neural.fused_attention import attend_or_mean, by_head, causal_mask, is_served
 from trainkit.ops.neural.softmax import powers_share as softmax
 
 if TYPE_CHECKING:

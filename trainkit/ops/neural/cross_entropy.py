@@ -49,9 +49,7 @@ EPSILON = 1e-7
 
 
 @primitive(
-    shapes.floating_broadcast,
-    name="sigmoid_cross_entropy_with_logits",
-    semantics=ELEMENTWISE,
+    shapes.floating_broadcast, name="sigmoid_cross_entropy_with_logits", semantics=ELEMENTWISE
 )
 def _binary(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """max(x, 0) - x * z + log(1 + exp(-|x|)), element by element, for logits x and labels z."""

@@ -23,12 +23,7 @@ from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.indexing.gathering import take_along_axis
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    negative,
-    where,
-)
+from trainkit.ops.math.elementwise import add, cast, negative, where
 from trainkit.ops.math.exponentials import logaddexp
 from trainkit.ops.neural.softmax import log_softmax
 from trainkit.ops.vmap_rules.shared_rules import folded

@@ -17,12 +17,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.core.vmap import (
-    ItemStack,
-    moved,
-    reshaped,
-    stacked,
-)
+from trainkit.ops.core.vmap import ItemStack, moved, reshaped, stacked
 from trainkit.ops.indexing.gathering import take_on_gpu
 from trainkit.ops.vmap_rules.gather_rules import of_all_items
 from trainkit.ops.vmap_rules.shared_rules import blank

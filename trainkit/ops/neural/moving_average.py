@@ -9,14 +9,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.ops.arrays.creation import zeros_like
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    minimum,
-    multiply,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, cast, divide, minimum, multiply, subtract
 
 
 class ExponentialMovingAverage(Trackable):

@@ -16,13 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    COMPOSITE,
-    LEADING_AXES,
-    TRACE,
-    Tuned,
-)
+from trainkit.core.dispatch.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -32,13 +26,7 @@ from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    multiply,
-    negative,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, cast, multiply, negative, subtract
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.softmax import log_softmax
 from trainkit.ops.neural.softmax import powers_share as softmax

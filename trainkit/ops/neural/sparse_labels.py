@@ -16,12 +16,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
 from trainkit.ops.arrays.axes import transpose
-from trainkit.ops.core.dynamic_shapes import (
-    concrete,
-    like,
-    needs_values,
-    unknown,
-)
+from trainkit.ops.core.dynamic_shapes import concrete, like, needs_values, unknown
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
@@ -204,11 +199,7 @@ def ctc_beam_search_decoder(
     return _sparse_paths(labels), scores
 
 
-@needs_values(
-    "labels",
-    "seq_length",
-    gives=lambda a: (unknown(a["labels"]), like(a["seq_length"])),
-)
+@needs_values("labels", "seq_length", gives=lambda a: (unknown(a["labels"]), like(a["seq_length"])))
 def collapse_repeated(
     labels: TensorLike, seq_length: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:

@@ -10,15 +10,7 @@ from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.collective.all_reduce import all_reduce
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    maximum,
-    multiply,
-    square,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, cast, divide, maximum, multiply, square, subtract
 from trainkit.ops.math.reductions import sum as total
 
 _LEAST = 1e-30
@@ -31,10 +23,7 @@ def has_other_replicas() -> bool:
 
 
 def synchronized_moments(
-    x: Tensor,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    weights: Tensor | None = None,
+    x: Tensor, axes: tuple[int, ...], keepdims: bool, weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of `x` along `axes` over the rows of all replicas.
 

@@ -266,12 +266,7 @@ def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Arra
 
 @_of_whole
 def unit_floats(
-    xp: ArrayModule,
-    state: Array,
-    part: Part,
-    dtype: Any,
-    scale: float = 1.0,
-    offset: float = 0.0,
+    xp: ArrayModule, state: Array, part: Part, dtype: Any, scale: float = 1.0, offset: float = 0.0
 ) -> tuple[Array, Array]:
     """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state.
 
@@ -431,13 +426,7 @@ def philox_normal(
 
 
 def _integers_on_gpu(
-    xp: ArrayModule,
-    state: Array,
-    *sizes: Array,
-    shape: Any,
-    dtype: str,
-    low: int,
-    high: int,
+    xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str, low: int, high: int
 ) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
@@ -482,13 +471,7 @@ def _within(xp: ArrayModule, raw: Array, low: int, high: int) -> Array:
 
 
 def _integers_between_on_gpu(
-    xp: ArrayModule,
-    state: Array,
-    low: Array,
-    high: Array,
-    *sizes: Array,
-    shape: Any,
-    dtype: str,
+    xp: ArrayModule, state: Array, low: Array, high: Array, *sizes: Array, shape: Any, dtype: str
 ) -> Any:
     dims = filled(shape, sizes)
     bounds = [xp.asarray(bound) for bound in (low, high)]
@@ -537,13 +520,7 @@ def _limit(rate: float) -> int:
 
 
 def _mask_on_gpu(
-    xp: ArrayModule,
-    state: Array,
-    *sizes: Array,
-    shape: Any,
-    dtype: str,
-    rate: float,
-    scale: float,
+    xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str, rate: float, scale: float
 ) -> Any:
     dims = filled(shape, sizes)
     mask_dtype = dtypes.as_dtype(dtype).dtype
@@ -606,9 +583,7 @@ def philox_kept(
 
 
 @primitive(
-    lambda seed: Spec((3,), "uint64"),
-    semantics=RANDOM,
-    tuned=Tuned(on_gpu=(random_gpu.seeded,)),
+    lambda seed: Spec((3,), "uint64"), semantics=RANDOM, tuned=Tuned(on_gpu=(random_gpu.seeded,))
 )
 def philox_state(xp: ArrayModule, seed: Array) -> Array:
     """The state of the stream that two integers of a stateless call name."""

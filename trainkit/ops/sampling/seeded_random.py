@@ -401,11 +401,7 @@ def stateless_uniform(
 
 
 def stateless_categorical(
-    logits: Any,
-    num_samples: int,
-    seed: Any,
-    dtype: Any = "int64",
-    name: str | None = None,
+    logits: Any, num_samples: int, seed: Any, dtype: Any = "int64", name: str | None = None
 ) -> Tensor:
     """`categorical` with numbers that depend on `seed`, two integers, alone.
 

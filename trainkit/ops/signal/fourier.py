@@ -13,10 +13,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    LAST_AXES,
-    SHAPE,
-)
+from trainkit.core.dispatch.facets import LAST_AXES, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -28,12 +25,7 @@ from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matrices import unknown_sizes_fit
-from trainkit.ops.math.complex_parts import (
-    complex_dtype,
-    complex_from,
-    imag,
-    real,
-)
+from trainkit.ops.math.complex_parts import complex_dtype, complex_from, imag, real
 from trainkit.ops.math.elementwise import cast
 
 if TYPE_CHECKING:
@@ -130,11 +122,7 @@ def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
     return xp.fft.irfft(x, n).astype(x.real.dtype)
 
 
-@primitive(
-    lambda g, x: Spec(x.shape, g.dtype.real_dtype),
-    semantics=LAST_AXES,
-    reads={1: SHAPE},
-)
+@primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype), semantics=LAST_AXES, reads={1: SHAPE})
 def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]

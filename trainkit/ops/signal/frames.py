@@ -21,20 +21,10 @@ from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
 from trainkit.ops.indexing.gathering import take
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    multiply,
-    square,
-)
+from trainkit.ops.math.elementwise import cast, divide, multiply, square
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.signal.fourier import complex_irfft, complex_rfft, fitted
-from trainkit.ops.signal.stft import (
-    enclosing_power,
-    extract_sequences,
-    overlap_add,
-    raised_cosine,
-)
+from trainkit.ops.signal.stft import enclosing_power, extract_sequences, overlap_add, raised_cosine
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike, TensorLike

@@ -12,10 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    LAST_AXES,
-    SHAPE,
-)
+from trainkit.core.dispatch.facets import LAST_AXES, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -78,11 +75,7 @@ def _sum(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
     return signal
 
 
-@primitive(
-    lambda g, x, *, stride: Spec(x.shape, g.dtype),
-    semantics=LAST_AXES,
-    reads={1: SHAPE},
-)
+@primitive(lambda g, x, *, stride: Spec(x.shape, g.dtype), semantics=LAST_AXES, reads={1: SHAPE})
 def sequences_sum(xp: ArrayModule, g: Array, x: Array, *, stride: int) -> Array:
     """`extract_sequences` transposed; of `x` only the shape counts."""
     return _sum(xp, g, stride, x.shape[-1])

@@ -17,13 +17,7 @@ from trainkit.ops.convolutional.convolution import (
     geometry_of,
 )
 from trainkit.ops.convolutional.transposed_convolution import _conv_transpose
-from trainkit.ops.core.vmap import (
-    ItemStack,
-    aligned,
-    moved,
-    reshaped,
-    stacked,
-)
+from trainkit.ops.core.vmap import ItemStack, aligned, moved, reshaped, stacked
 from trainkit.ops.math.elementwise import add
 from trainkit.ops.neural.activations import relu
 from trainkit.ops.vmap_rules.shared_rules import blank, with_one_batch, with_two_batches

@@ -11,13 +11,7 @@ from typing import Any
 from trainkit.core.dispatch import late_ops
 from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
-from trainkit.ops.core.vmap import (
-    ItemStack,
-    any_stacks,
-    reshaped,
-    stack_like,
-    stacked,
-)
+from trainkit.ops.core.vmap import ItemStack, any_stacks, reshaped, stack_like, stacked
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.math.reductions import sum as total
@@ -25,12 +19,7 @@ from trainkit.ops.neural.fused_normalization import (
     fused_normalization,
     fused_normalization_gradient,
 )
-from trainkit.ops.neural.recurrence import (
-    _gru,
-    _lstm,
-    gru_gradient,
-    lstm_gradient,
-)
+from trainkit.ops.neural.recurrence import _gru, _lstm, gru_gradient, lstm_gradient
 from trainkit.ops.vmap_rules.shared_rules import (
     by_formula,
     folded,

@@ -68,10 +68,7 @@ def _with_greatest(
 
 
 def joined(
-    grads: Sequence[Any],
-    replica: replicas.Replica,
-    weight: float | None = None,
-    active: Any = None,
+    grads: Sequence[Any], replica: replicas.Replica, weight: float | None = None, active: Any = None
 ) -> list[Tensor]:
     """Gradients added up over all replicas.
 

@@ -37,12 +37,7 @@ from trainkit.optimizers.base.grads_and_vars import (
     warn_of_missing,
 )
 from trainkit.optimizers.base.keras_step import assigns
-from trainkit.optimizers.base.options import (
-    DEFAULTS,
-    check_setting,
-    checked_options,
-    is_number,
-)
+from trainkit.optimizers.base.options import DEFAULTS, check_setting, checked_options, is_number
 from trainkit.optimizers.base.overwriting import is_overwritten, overwrite
 from trainkit.optimizers.base.sharded_state import sharded_state
 from trainkit.optimizers.base.slot_state import SlotState
@@ -672,10 +667,7 @@ class Optimizer(OutsideState):
 
 def _make_programs(kind: str) -> dict[str, Programs]:
     # in this order: an optimizer that has the second has all of them
-    return {
-        "_average_programs": Programs(f"the averages of {kind}"),
-        "_programs": Programs(kind),
-    }
+    return {"_average_programs": Programs(f"the averages of {kind}"), "_programs": Programs(kind)}
 
 
 def _function_of(update: Any) -> Any:

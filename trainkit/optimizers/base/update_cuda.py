@@ -14,12 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.cuda.cuda_functions import (
-    expression,
-    is_known,
-    literal,
-    type_of,
-)
+from trainkit.compiler.cuda.cuda_functions import expression, is_known, literal, type_of
 from trainkit.compiler.cuda.cuda_kernel import compiled
 from trainkit.compiler.cuda.cuda_source import KernelSource
 from trainkit.compiler.cuda.cuda_table import (

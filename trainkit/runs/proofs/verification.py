@@ -24,10 +24,7 @@ from trainkit.runs.proofs.initial_state import begins_with
 from trainkit.runs.proofs.run_proof import RunProof, weights_sha256
 from trainkit.runs.proofs.segment_replay import segment_differences
 
-_BEGINNINGS = {
-    "seed": "the seed and the stored model",
-    "program": "the program",
-}
+_BEGINNINGS = {"seed": "the seed and the stored model", "program": "the program"}
 
 
 @dataclasses.dataclass

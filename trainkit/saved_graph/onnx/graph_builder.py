@@ -10,13 +10,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import UnimplementedError
-from trainkit.saved_graph.onnx.graph_values import (
-    Dims,
-    Value,
-    broadcast_dims,
-    to_first,
-    to_last,
-)
+from trainkit.saved_graph.onnx.graph_values import Dims, Value, broadcast_dims, to_first, to_last
 from trainkit.saved_graph.onnx.node_records import GraphRecord, NodeRecord
 from trainkit.saved_graph.onnx.onnx_messages import ELEMENT_TYPES
 
@@ -128,12 +122,7 @@ class GraphBuilder:
         return self.known(x, "int64" if like is None else like.dtype)
 
     def op(
-        self,
-        kind: str,
-        *inputs: Any,
-        shape: Dims = (),
-        dtype: str | None = None,
-        **attributes: Any,
+        self, kind: str, *inputs: Any, shape: Dims = (), dtype: str | None = None, **attributes: Any
     ) -> Value:
         """Add a node that works on values in trainkit's order of axes.
 

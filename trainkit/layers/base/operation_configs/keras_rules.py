@@ -41,9 +41,7 @@ def same(args: Arguments) -> Arguments:
 
 
 def keras_class(
-    path: str,
-    settings: Settings | None = None,
-    arguments: Callable[[Arguments], Arguments] = same,
+    path: str, settings: Settings | None = None, arguments: Callable[[Arguments], Arguments] = same
 ) -> Written:
     """The class at `NAMESPACE.KIND` in Keras, what it is made with and called on."""
     namespace, kind = path.split(".")

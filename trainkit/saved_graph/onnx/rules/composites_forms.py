@@ -124,13 +124,7 @@ def _standardized(
 
 @onnx_form("attention")
 def _attention(
-    to: GraphBuilder,
-    q: Value,
-    k: Value,
-    v: Value,
-    mask: Value | None,
-    scale: float,
-    causal: bool,
+    to: GraphBuilder, q: Value, k: Value, v: Value, mask: Value | None, scale: float, causal: bool
 ) -> Value:
     """softmax(q k^T * scale) v, each (batch, length, heads, size)."""
     heads, groups = q.shape[2], k.shape[2]

@@ -11,12 +11,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import UnimplementedError
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
-from trainkit.saved_graph.onnx.graph_values import (
-    Value,
-    axis_in_first,
-    to_first,
-    to_last,
-)
+from trainkit.saved_graph.onnx.graph_values import Value, axis_in_first, to_first, to_last
 from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 
 FAR = np.iinfo(np.int64).max
