@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from trainkit.image_generators.image_batches import NumpyArrayIterator
 from trainkit.image_generators.table_batches import DataFrameIterator
 
 _TINY = 1e-6
+_Iterator = TypeVar("_Iterator")
 
 
 class ImageDataGenerator:
@@ -150,22 +151,7 @@ class ImageDataGenerator:
         subset: str | None = None,
     ) -> NumpyArrayIterator:
         """Batches of the images of an array; arguments and errors are `NumpyArrayIterator`'s."""
-        return NumpyArrayIterator(
-            x,
-            y,
-            self,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            sample_weight=sample_weight,
-            seed=seed,
-            data_format=self.data_format,
-            save_to_dir=save_to_dir,
-            save_prefix=save_prefix,
-            save_format=save_format,
-            ignore_class_split=ignore_class_split,
-            subset=subset,
-            dtype=self.dtype,
-        )
+        return self._iterator(NumpyArrayIterator, locals())
 
     def flow_from_directory(
         self,
@@ -186,26 +172,7 @@ class ImageDataGenerator:
         keep_aspect_ratio: bool = False,
     ) -> DirectoryIterator:
         """Batches of the images of a folder; arguments and errors are `DirectoryIterator`'s."""
-        return DirectoryIterator(
-            directory,
-            self,
-            target_size=target_size,
-            color_mode=color_mode,
-            classes=classes,
-            class_mode=class_mode,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            seed=seed,
-            data_format=self.data_format,
-            save_to_dir=save_to_dir,
-            save_prefix=save_prefix,
-            save_format=save_format,
-            follow_links=follow_links,
-            subset=subset,
-            interpolation=interpolation,
-            keep_aspect_ratio=keep_aspect_ratio,
-            dtype=self.dtype,
-        )
+        return self._iterator(DirectoryIterator, locals())
 
     def flow_from_dataframe(
         self,
@@ -232,29 +199,14 @@ class ImageDataGenerator:
 
         `class_mode="other"` is an older word for `"raw"`.
         """
-        return DataFrameIterator(
-            dataframe,
-            directory,
-            self,
-            x_col=x_col,
-            y_col=y_col,
-            weight_col=weight_col,
-            target_size=target_size,
-            color_mode=color_mode,
-            classes=classes,
-            class_mode="raw" if class_mode == "other" else class_mode,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            seed=seed,
-            data_format=self.data_format,
-            save_to_dir=save_to_dir,
-            save_prefix=save_prefix,
-            save_format=save_format,
-            subset=subset,
-            interpolation=interpolation,
-            validate_filenames=validate_filenames,
-            dtype=self.dtype,
-        )
+        class_mode = "raw" if class_mode == "other" else class_mode
+        return self._iterator(DataFrameIterator, locals())
+
+    def _iterator(self, kind: Callable[..., _Iterator], arguments: dict[str, Any]) -> _Iterator:
+        """An iterator by the `locals()` of the methods above, and by what the generator says."""
+        del arguments["self"]
+        facts = {"data_format": self.data_format, "dtype": self.dtype}
+        return kind(image_data_generator=self, **facts, **arguments)
 
     # ------------------------------------------------------------------ one image
 
