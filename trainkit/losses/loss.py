@@ -16,6 +16,7 @@ from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.trackable import tracked
 from trainkit.core.values.attribute_state import CHANGES
+from trainkit.core.values.configurable import Configurable
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.collective.denominators import of_all_replicas
@@ -73,7 +74,7 @@ def _is_reduction(value: Any) -> bool:
     return isinstance(value, str) and (value in REDUCTIONS or value == "auto")
 
 
-class Loss:
+class Loss(Configurable, family=LOSSES):
     """Base of losses. A subclass gives `call(y_true, y_pred)`: one value per sample.
 
     The result of calling a loss is, by `reduction`: `"sum_over_batch_size"` or `"mean"`, the sum of
@@ -95,10 +96,6 @@ class Loss:
         >>> float(Quartic()(tk.zeros((2, 3)), tk.fill((2, 3), 2.0)))
         16.0
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        LOSSES.add_built_in(cls)
 
     def __init__(
         self,
@@ -219,11 +216,6 @@ class Loss:
         """The constructor's arguments as plain data; no `dtype` where it is the default."""
         config: dict[str, Any] = {"name": self.name, "reduction": self.reduction}
         return config if self._dtype is None else config | {"dtype": self._dtype.name}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A new loss from what `get_config` gave."""
-        return cls(**config)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, reduction={self.reduction!r}>"

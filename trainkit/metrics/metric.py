@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from trainkit import initializers, ops
 from trainkit.core import dtypes
@@ -16,6 +16,7 @@ from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.values.attribute_state import CHANGES
+from trainkit.core.values.configurable import Configurable
 from trainkit.core.variable import Variable
 from trainkit.metrics.registry import METRICS
 
@@ -46,7 +47,7 @@ def add_to(variable: Variable, amount: Any) -> None:
     total += array
 
 
-class Metric(Trackable):
+class Metric(Trackable, Configurable, family=METRICS):
     """Base of metrics. A subclass makes its state with `add_variable`, and gives two methods.
 
     - `update_state(...)` adds a batch to the state;
@@ -73,10 +74,6 @@ class Metric(Trackable):
         >>> float(metric.result())
         3.0
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        METRICS.add_built_in(cls)
 
     def __init__(self, dtype: DTypeLike | None = None, name: str | None = None) -> None:
         self.name = name or snake_case(type(self).__name__)
@@ -299,11 +296,6 @@ class Metric(Trackable):
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
         return {"name": self.name, "dtype": self._dtype}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A new metric from what `get_config` gave, without the state."""
-        return cls(**config)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
