@@ -6,6 +6,7 @@ part.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ Array = Any
 
 _NUMBERS = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 _ATOMIC = {"add": _NUMBERS | {"float16"}, "maximum": _NUMBERS, "minimum": _NUMBERS}
+
+_FEWEST_PICKS = 4096
+"""Numbers that an index picks for which their positions are worth the passes that make them."""
 
 
 def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> None:
@@ -34,7 +38,14 @@ def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> Non
     ufunc = getattr(xp, name)
     if xp is not np and name == "add" and pools.determined():
         _added_in_order(xp, out, index, values)
-    elif xp is np or out.dtype.name in _ATOMIC[name]:
+    elif xp is np:
+        positions = _flat_positions(out, index)
+        if positions is None:
+            ufunc.at(out, index, values)
+        else:  # several times as fast, and each number meets its values in the same order
+            picked = np.broadcast_to(values, positions.shape)
+            ufunc.at(out.reshape(-1), positions.reshape(-1), picked.reshape(-1))
+    elif out.dtype.name in _ATOMIC[name]:
         ufunc.at(out, index, values)
     elif out.dtype.kind == "c":
         for part in ("real", "imag"):
@@ -45,6 +56,34 @@ def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> Non
         wide = out.astype(np.int32 if out.dtype.kind in "biu" else np.float32)
         ufunc.at(wide, index, values.astype(wide.dtype))
         out[...] = wide.astype(out.dtype)
+
+
+def _flat_positions(out: Array, index: Any) -> Array | None:
+    """Where the numbers that an index picks stand among all of `out`, in the shape of the picks.
+
+    `None` for few, for other indices than integers of the first axes, and for those outside of
+    their axis, which NumPy has an error for.
+    """
+    parts = [np.asarray(part) for part in (index if isinstance(index, tuple) else (index,))]
+    if any(part.dtype.kind not in "iu" for part in parts) or not out.size:
+        return None
+    if not out.flags.c_contiguous or len(parts) > out.ndim:
+        return None
+    inner_dims = out.shape[len(parts) :]
+    if max(part.size for part in parts) * math.prod(inner_dims) < _FEWEST_PICKS:
+        return None
+    positions: Array = np.int64(0)
+    for axis, part in enumerate(parts):
+        n = out.shape[axis]
+        if part.size and (part.min() < -n or part.max() >= n):
+            return None
+        step = math.prod(out.shape[axis + 1 :])
+        positions = positions + np.where(part < 0, part + n, part).astype(np.int64) * step
+    rows = np.asarray(positions)
+    if not inner_dims:
+        return rows
+    inner = np.arange(math.prod(inner_dims)).reshape(inner_dims)
+    return rows.reshape(rows.shape + (1,) * len(inner_dims)) + inner
 
 
 def _added_in_order(xp: Any, out: Array, index: Any, values: Array) -> None:
