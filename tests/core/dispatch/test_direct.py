@@ -1,5 +1,7 @@
 """What the compiled half does with small arrays in place of kernels: the same bits."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -93,6 +95,50 @@ def test_running_sums_have_the_bits_of_numpy(x, data):
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     exclusive, reverse = data.draw(st.booleans()), data.draw(st.booleans())
     assert_same_bits(running_sum, x, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 17, 127, 128, 129, 136, 257, 512, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 70])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_are_reduced_in_numpys_order(rows, length, dtype):
+    rng = np.random.default_rng(rows * length)
+    x = rng.standard_normal((rows, length)) * 10.0 ** rng.uniform(-3, 3, (rows, length))
+    x = x.astype(dtype)
+    x[-1, :] = -0.0
+    with np.errstate(all="ignore"):
+        assert bits(native.row_sums(x)) == bits(np.add.reduce(x, 1))
+        assert bits(native.row_products(x)) == bits(np.multiply.reduce(x, 1))
+
+
+def test_rows_of_other_arrays_are_left_to_numpy():
+    x = np.ones((4, 6), "float32")
+    for other in (x.T, x[:, ::2], x[0], x.astype("int32"), x.astype("float16"), 3.0):
+        assert native.row_sums(other) is None
+        assert native.row_products(other) is None
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "var", "std", "max", "min"])
+@pytest.mark.parametrize("dims", [(300, 70), (70, 300), (3, 100, 70), (20_000, 1), (0, 5), (5, 0)])
+def test_rows_of_large_arrays_have_the_bits_of_numpy(name, dims):
+    x = np.random.default_rng(0).standard_normal(dims).astype("float32")
+    if name in ("max", "min") and not dims[-1]:
+        return
+    for keepdims in (False, True):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert_same_bits(getattr(tk.ops, name), x, axis=-1, keepdims=keepdims)
+
+
+@given(arrays(), st.data())
+def test_running_products_have_the_bits_of_numpy(x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    assert_same_bits(tk.ops.cumprod, x, axis=axis)
+
+
+def test_running_products_of_large_arrays_have_the_bits_of_numpy():
+    x = np.random.default_rng(0).uniform(0.5, 2, (90, 110)).astype("float32")
+    for axis in (0, 1):
+        assert_same_bits(tk.ops.cumprod, x, axis=axis)
 
 
 @given(arrays(("float32", "float64")), st.data())

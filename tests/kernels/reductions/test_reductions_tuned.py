@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.core.dispatch import native
 from trainkit.core.dispatch.eager import WIDE
 from trainkit.kernels.elementwise import parallel_ufuncs
 from trainkit.kernels.jit import kernel_family
@@ -50,6 +51,23 @@ def test_nan_of_either_sign_wins_in_extremes(eager, name, axis):
     x = x if axis else np.ascontiguousarray(x.T)
     found = reductions_tuned.axis_extreme(name, x, axis, False)
     np.testing.assert_array_equal(found, getattr(x, name)(axis=axis))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("sign", [-1, 0, 1])
+def test_extremes_of_rows_of_one_sign_and_of_both(eager, rng, name, sign):
+    x = rng.normal(size=(400, 65)).astype("float32")
+    x = np.abs(x) * sign if sign else x
+    extremes = reductions_tuned.axis_extreme(name, x, 1, False)
+    assert extremes.tobytes() == getattr(x, name)(axis=1).tobytes()
+
+
+@pytest.mark.parametrize(("name", "sign"), [("max", 1), ("min", -1)])
+def test_of_zeros_the_greatest_is_positive_and_the_least_negative(eager, name, sign):
+    x = np.zeros((400, 65), "float32")
+    x[:, ::3] = -0.0
+    extremes = reductions_tuned.axis_extreme(name, x, 1, False)
+    np.testing.assert_array_equal(np.copysign(1, extremes), sign)
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
@@ -159,9 +177,20 @@ def test_sums_along_axes_are_as_exact_as_numpys(rng, dtype, shape, axis, keepdim
     np.testing.assert_allclose(tk.math.reduce_variance(x, axis), x.var(axis=axis), rtol=1e-4)
 
 
-def test_sums_along_axes_apart_of_rows_and_of_small_arrays_are_left_to_numpy():
+@pytest.mark.skipif(native.NATIVE is None, reason="there is no compiled half")
+@pytest.mark.parametrize("axis", [3, (2, 3), (1, 2, 3)])
+def test_sums_of_rows_have_the_bits_of_numpy(rng, axis):
+    x = rng.normal(size=(4, 16, 16, 33)).astype("float32")
+    for keepdims in (False, True):
+        sums = reductions_tuned.axis_sum(x, axis, keepdims)
+        expected = x.sum(axis, keepdims=keepdims)
+        assert sums.shape == expected.shape
+        assert sums.tobytes() == expected.tobytes()
+
+
+def test_sums_along_axes_apart_of_few_rows_and_of_small_arrays_are_left_to_numpy():
     x = np.ones((4, 16, 16, 32), "float32")
-    for axis in [(1, 3), (0, 3), (2, 2), (), 4, 3, (1, 2, 3)]:
+    for axis in [(1, 3), (0, 3), (2, 2), (), 4]:
         assert reductions_tuned.axis_sum(x, axis, False) is None
     assert reductions_tuned.axis_sum(x[:, ::2], (1, 2), False) is None
     assert reductions_tuned.axis_sum(np.ones((2, 2, 2, 2), "float32"), (1, 2), False) is None

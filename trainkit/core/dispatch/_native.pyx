@@ -72,7 +72,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 8
+VERSION = 9
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -156,6 +156,7 @@ include "native_code/loops.pxi"
 include "native_code/formulas.pxi"
 include "native_code/direct.pxi"
 include "native_code/reductions.pxi"
+include "native_code/row_reductions.pxi"
 include "native_code/calls.pxi"
 include "native_code/products.pxi"
 include "native_code/backward.pxi"

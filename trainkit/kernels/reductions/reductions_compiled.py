@@ -30,9 +30,33 @@ def number_of(rank):
     return np.int32(rank ^ ((rank >> _SIGN) & _ALL_BUT_SIGN)).view(np.float32)
 
 
+# As int32, bits of numbers that are not negative rise with them, and bits of negative ones fall.
+# As uint32, those of negative ones stand above all others and rise with their size. So the greatest
+# and the smallest of a row are known by the greatest of its bits of either kind, each an operation
+# in vectors, unless all have the same sign; NaNs of either sign stand above the infinity of it.
+_NEGATIVE_INFINITE = np.uint32(0xFF800000)
+_GREATEST_NAN, _LEAST_NAN = np.int32(0x7FFFFFFF), np.int32(-1)
+_FIRST_NEGATIVE = np.uint32(0x80000000)
+
+
 @inlined
-def _is_nan(x):
-    return (np.float32(x).view(np.int32) & _ALL_BUT_SIGN) > _INFINITE
+def _greatest_bits(x, row):
+    """The greatest bits of a row, as int32 and as uint32."""
+    signed = np.float32(x[row, 0]).view(np.int32)
+    unsigned = np.float32(x[row, 0]).view(np.uint32)
+    for c in range(x.shape[1]):
+        signed = max(signed, np.float32(x[row, c]).view(np.int32))
+        unsigned = max(unsigned, np.float32(x[row, c]).view(np.uint32))
+    return signed, unsigned
+
+
+@inlined
+def _least_bits(x, row):
+    """The least bits of a row whose numbers have one sign."""
+    least = np.float32(x[row, 0]).view(np.uint32)
+    for c in range(x.shape[1]):
+        least = min(least, np.float32(x[row, c]).view(np.uint32))
+    return least
 
 
 @by_parts(READ_MATRIX, VECTOR, exact=True)
@@ -40,10 +64,13 @@ def row_max(part, parts, x, y):
     """The greatest number of each row; NaN wins."""
     start, stop = chunk_range(part, parts, x.shape[0], 1)
     for row in range(start, stop):
-        top = rank(x[row, 0])
-        for c in range(x.shape[1]):
-            top = max(top, _ALL_BUT_SIGN if _is_nan(x[row, c]) else rank(x[row, c]))
-        y[row] = number_of(top)
+        signed, unsigned = _greatest_bits(x, row)
+        if signed > _INFINITE or unsigned > _NEGATIVE_INFINITE:
+            y[row] = np.int32(_GREATEST_NAN).view(np.float32)
+        elif signed >= 0:
+            y[row] = np.int32(signed).view(np.float32)
+        else:
+            y[row] = np.uint32(_least_bits(x, row)).view(np.float32)
 
 
 @by_parts(READ_MATRIX, VECTOR, exact=True)
@@ -51,10 +78,13 @@ def row_min(part, parts, x, y):
     """The smallest number of each row; NaN wins."""
     start, stop = chunk_range(part, parts, x.shape[0], 1)
     for row in range(start, stop):
-        least = rank(x[row, 0])
-        for c in range(x.shape[1]):
-            least = min(least, ~_ALL_BUT_SIGN if _is_nan(x[row, c]) else rank(x[row, c]))
-        y[row] = number_of(least)
+        signed, unsigned = _greatest_bits(x, row)
+        if signed > _INFINITE or unsigned > _NEGATIVE_INFINITE:
+            y[row] = np.int32(_LEAST_NAN).view(np.float32)
+        elif unsigned >= _FIRST_NEGATIVE:
+            y[row] = np.uint32(unsigned).view(np.float32)
+        else:
+            y[row] = np.uint32(_least_bits(x, row)).view(np.float32)
 
 
 @inlined
@@ -163,11 +193,36 @@ column_sums = by_parts(READ_MATRIX, MATRIX, apart=True)(_column_sums)
 half_column_sums = by_parts(READ_HALVES, MATRIX, apart=True)(_column_sums)
 
 
+@inlined
+def _sum_of_sixteen(x, block, c):
+    """The numbers of a column of 16, one after the other, in a register."""
+    total = as_float(x[block, 0, c])
+    total += as_float(x[block, 1, c])
+    total += as_float(x[block, 2, c])
+    total += as_float(x[block, 3, c])
+    total += as_float(x[block, 4, c])
+    total += as_float(x[block, 5, c])
+    total += as_float(x[block, 6, c])
+    total += as_float(x[block, 7, c])
+    total += as_float(x[block, 8, c])
+    total += as_float(x[block, 9, c])
+    total += as_float(x[block, 10, c])
+    total += as_float(x[block, 11, c])
+    total += as_float(x[block, 12, c])
+    total += as_float(x[block, 13, c])
+    total += as_float(x[block, 14, c])
+    return total + as_float(x[block, 15, c])
+
+
 def _middle_sums(part, parts, x, y):
-    """Sums along the middle axis."""
+    """Sums along the middle axis; of 16 numbers, as sums of all elements have it, by registers."""
     outer, size, inner = x.shape
     start, stop = chunk_range(part, parts, outer, 1)
     for block in range(start, stop):
+        if size == 16:
+            for c in range(inner):
+                y[block, c] = _sum_of_sixteen(x, block, c)
+            continue
         for c in range(inner):
             y[block, c] = as_float(x[block, 0, c])
         for i in range(1, size):
@@ -175,5 +230,5 @@ def _middle_sums(part, parts, x, y):
                 y[block, c] += as_float(x[block, i, c])
 
 
-middle_sums = by_parts(READ_CUBE, MATRIX, apart=True)(_middle_sums)
-half_middle_sums = by_parts(READ_HALF_CUBE, MATRIX, apart=True)(_middle_sums)
+middle_sums = by_parts(READ_CUBE, MATRIX, exact=True, apart=True)(_middle_sums)
+half_middle_sums = by_parts(READ_HALF_CUBE, MATRIX, exact=True, apart=True)(_middle_sums)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.core.dispatch.native import row_sums
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
@@ -66,6 +67,8 @@ _SUM_SECONDS, _SUM_NANOSECONDS = 5e-11, 0.06
 """What BLAS takes for an element of a sum, and the compiled kernel on one core."""
 _SHARES = 16
 """Rows are shared out among so many sums at most; the work alone decides among how many."""
+_FEWEST_ROWS = 4
+"""Rows that wait together in `row_sums`."""
 _BROAD = 64
 """Columns that make a sum of whole vectors."""
 
@@ -237,7 +240,7 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     """Sums of large arrays of floats along axes that lie side by side, else `None`.
 
     They are products with ones, for which BLAS uses all cores. The errors are those of NumPy's
-    sums or smaller. Sums of rows are left to NumPy's own loop, which compiled graphs call too.
+    sums or smaller. Sums of rows have the bits of NumPy's own loop, which compiled graphs call.
     """
     total = wide_axis_sum(x, axis, keepdims)
     return total if total is None or total.dtype == x.dtype else total.astype(x.dtype)
@@ -250,9 +253,12 @@ def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     cube = _cube(x.shape, axis)
-    if cube is None or cube.rows:
+    if cube is None:
         return None
-    outer, size, inner, _, short, keepdims_shape = cube
+    outer, size, inner, is_rows, short, keepdims_shape = cube
+    if is_rows:
+        sums = row_sums(x.reshape(outer, size)) if outer >= _FEWEST_ROWS else None
+        return None if sums is None else sums.reshape(keepdims_shape if keepdims else short)
     if outer == inner == 1:
         total = _whole_sum(x.reshape(-1))
         # The axes that stay may be there, each of size 1.
@@ -315,8 +321,8 @@ def _whole_sum(x: Array) -> Any:
     if total is None:
         end = x.size // _RUN * _RUN
         total = x[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)
-    total = total.sum()
-    return total + x[end:].sum() if end < x.size else total
+    total = np.add.reduce(total, None)
+    return total + np.add.reduce(x[end:]) if end < x.size else total
 
 
 def may_use_blas(rank: int, axis: Any) -> bool:

@@ -86,7 +86,7 @@ def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Arr
     name="cumsum",
     semantics=AXIS,
     tuned=Tuned(_compiled_sum, exact=True, fewest=FEWEST_RUNNING),
-    direct=Direct("running sum"),
+    direct=Direct("running", (False,)),
 )
 def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
@@ -107,7 +107,7 @@ running_sum.gradients(
 )
 
 
-@primitive(_cumulative_rule, name="cumprod", semantics=AXIS)
+@primitive(_cumulative_rule, name="cumprod", semantics=AXIS, direct=Direct("running", (True,)))
 def running_product(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:

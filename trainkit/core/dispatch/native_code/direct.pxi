@@ -222,7 +222,7 @@ cdef dict FORMS = {
     "mean": DirectMean,
     "variance": DirectVariance,
     "softmax": DirectSoftmax,
-    "running sum": DirectRunningSum,
+    "running": DirectRunning,
     "position": DirectPosition,
     "reshape": DirectReshape,
     "expand_dims": DirectExpandDims,

@@ -145,9 +145,12 @@ cdef class DirectReduction(Direct):
     """Sums, products, maxima and minima."""
 
     cdef Reducer reducer
+    cdef bint multiplies
 
     def __init__(self, ufunc):
         self.reducer = Reducer(ufunc)
+        self.multiplies = ufunc is np.multiply
+        self.any_size = self.multiplies
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -160,12 +163,24 @@ cdef class DirectReduction(Direct):
         initial = setting(settings, "initial")
         if initial is not NOTHING and initial is not None:
             return None
+        if PyArray_SIZE(a) > DIRECT:
+            return self.products_of_rows(a, &cube)
         y = empty(cube.nd, cube.dims, descr)
         self.reducer.reduce(
             kind_of(descr), PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y), &cube,
             PyArray_ITEMSIZE(a),
         )
         return y
+
+
+    cdef object products_of_rows(self, PyArrayObject *a, Cube *cube):
+        """Of a large array, whose other products are left to NumPy."""
+        cdef cnp.npy_intp dims[2]
+        if cube.inner != 1 or cube.outer == 1:
+            return None
+        dims[0], dims[1] = cube.outer, cube.size
+        y = row_products(view(a, 2, dims))
+        return None if y is None else view(<PyArrayObject *>y, cube.nd, cube.dims)
 
 
 cdef inline void divide_all(int kind, char *y, cnp.npy_intp n, double by) noexcept:
@@ -316,7 +331,7 @@ ctypedef fused Number:
     cnp.npy_int64
 
 
-cdef void running_sums(Number *x, Number *y, Cube *cube) noexcept:
+cdef void running(Number *x, Number *y, Cube *cube, bint multiplies) noexcept nogil:
     cdef cnp.npy_intp o, i, j, n = cube.inner
     cdef Number total
     for o in range(cube.outer):
@@ -324,35 +339,45 @@ cdef void running_sums(Number *x, Number *y, Cube *cube) noexcept:
             total = x[0]
             y[0] = total
             for i in range(1, cube.size):
-                total = add_up(total, x[i])
+                total = combined(total, x[i], multiplies)
                 y[i] = total
         else:
             for j in range(n):
                 y[j] = x[j]
             for i in range(1, cube.size):
                 for j in range(n):
-                    y[i * n + j] = add_up(y[(i - 1) * n + j], x[i * n + j])
+                    y[i * n + j] = combined(y[(i - 1) * n + j], x[i * n + j], multiplies)
         x += cube.size * n
         y += cube.size * n
 
 
-cdef inline Number add_up(Number a, Number b) noexcept:
-    """a + b; whole numbers wrap around."""
+cdef inline Number combined(Number a, Number b, bint multiplies) noexcept nogil:
+    """a * b or a + b; whole numbers wrap around."""
     if Number is cnp.npy_int32:
+        if multiplies:
+            return <cnp.npy_int32>(<cnp.npy_uint32>a * <cnp.npy_uint32>b)
         return <cnp.npy_int32>(<cnp.npy_uint32>a + <cnp.npy_uint32>b)
     elif Number is cnp.npy_int64:
+        if multiplies:
+            return <cnp.npy_int64>(<cnp.npy_uint64>a * <cnp.npy_uint64>b)
         return <cnp.npy_int64>(<cnp.npy_uint64>a + <cnp.npy_uint64>b)
     else:
-        return a + b
+        return a * b if multiplies else a + b
 
 
-cdef class DirectRunningSum(Direct):
-    """Sums of all elements up to each."""
+cdef class DirectRunning(Direct):
+    """Sums or products of all elements up to each; products of any number of them."""
+
+    cdef bint multiplies
+
+    def __init__(self, bint multiplies):
+        self.multiplies = self.any_size = multiplies
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
         cdef Cube cube
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef bint multiplies = self.multiplies
         cdef char *x = PyArray_BYTES(a)
         cdef char *to
         if setting(settings, "exclusive") is not False or setting(settings, "reverse") is not False:
@@ -364,14 +389,15 @@ cdef class DirectRunningSum(Direct):
             return None
         y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
         to = PyArray_BYTES(<PyArrayObject *>y)
-        if descr is F32:
-            running_sums(<float *>x, <float *>to, &cube)
-        elif descr is F64:
-            running_sums(<double *>x, <double *>to, &cube)
-        elif descr is I32:
-            running_sums(<cnp.npy_int32 *>x, <cnp.npy_int32 *>to, &cube)
-        else:
-            running_sums(<cnp.npy_int64 *>x, <cnp.npy_int64 *>to, &cube)
+        with nogil:
+            if descr is F32:
+                running(<float *>x, <float *>to, &cube, multiplies)
+            elif descr is F64:
+                running(<double *>x, <double *>to, &cube, multiplies)
+            elif descr is I32:
+                running(<cnp.npy_int32 *>x, <cnp.npy_int32 *>to, &cube, multiplies)
+            else:
+                running(<cnp.npy_int64 *>x, <cnp.npy_int64 *>to, &cube, multiplies)
         return y
 
 

@@ -1,0 +1,162 @@
+# Sums and products of the rows of a matrix, in NumPy's order: several rows share the wait.
+#
+# NumPy adds up a row of up to 128 numbers in eight sums, one for each of eight numbers that follow
+# one another, and a longer row in halves:
+#
+#     def pairwise(x):
+#         if len(x) > 128:
+#             half = len(x) // 2 // 8 * 8
+#             return pairwise(x[:half]) + pairwise(x[half:])
+#         r = [sum(x[i::8]) for i in range(8)]  # of what fills whole eights; the rest one by one
+#         return ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+#
+# Each sum waits for the one before it. Four rows at a time wait together, and have vectors.
+
+cdef enum:
+    TOGETHER = 4
+    ADDED_AT_ONCE = 128
+    MULTIPLIED_TOGETHER = 8
+
+
+cdef void add_four(Float *x, Py_ssize_t stride, Py_ssize_t n, Float *y) noexcept nogil:
+    """Pairwise sums of four rows of `n` numbers, `stride` apart."""
+    cdef Float more[TOGETHER]
+    cdef Py_ssize_t i, k, half
+    if n < 8:
+        for k in range(TOGETHER):
+            y[k] = 0
+            for i in range(n):
+                y[k] += x[k * stride + i]
+    elif n <= ADDED_AT_ONCE:
+        add_four_blocks(x, stride, n, y)
+    else:
+        half = n // 16 * 8
+        add_four(x, stride, half, y)
+        add_four(x + half, stride, n - half, more)
+        for k in range(TOGETHER):
+            y[k] += more[k]
+
+
+cdef void add_four_blocks(
+    Float *x, Py_ssize_t stride, Py_ssize_t n, Float *y
+) noexcept nogil:
+    """The same of 8 to 128 numbers each."""
+    cdef Float sums[8 * TOGETHER]
+    cdef Float *s
+    cdef Float *x1 = x + stride
+    cdef Float *x2 = x1 + stride
+    cdef Float *x3 = x2 + stride
+    cdef Py_ssize_t i = 8, j, k, whole = n - n % 8
+    for j in range(8):
+        sums[j] = x[j]
+        sums[8 + j] = x1[j]
+        sums[16 + j] = x2[j]
+        sums[24 + j] = x3[j]
+    while i < whole:
+        for j in range(8):
+            sums[j] += x[i + j]
+        for j in range(8):
+            sums[8 + j] += x1[i + j]
+        for j in range(8):
+            sums[16 + j] += x2[i + j]
+        for j in range(8):
+            sums[24 + j] += x3[i + j]
+        i += 8
+    for k in range(TOGETHER):
+        s = sums + 8 * k
+        y[k] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+        for i in range(whole, n):
+            y[k] += x[k * stride + i]
+
+
+cdef void add_rows(Float *x, Py_ssize_t rows, Py_ssize_t n, Float *y) noexcept nogil:
+    cdef Py_ssize_t row = 0, k
+    cdef Float sums[TOGETHER]
+    while row < rows:
+        if row + TOGETHER <= rows:
+            add_four(x + row * n, n, n, sums)
+            for k in range(TOGETHER):
+                y[row + k] = sums[k] + 0  # NumPy begins with 0, so that no sum is -0.0
+            row += TOGETHER
+        else:
+            # The one row stands for those that are not there.
+            add_four(x + row * n, 0, n, sums)
+            y[row] = sums[0] + 0
+            row += 1
+
+
+cdef void multiply_rows(Float *x, Py_ssize_t rows, Py_ssize_t n, Float *y) noexcept nogil:
+    cdef Py_ssize_t row = 0, i, k
+    cdef Float p[MULTIPLIED_TOGETHER]
+    while row < rows:
+        for k in range(MULTIPLIED_TOGETHER):
+            p[k] = 1
+        if row + MULTIPLIED_TOGETHER <= rows:
+            for i in range(n):
+                for k in range(MULTIPLIED_TOGETHER):
+                    p[k] = p[k] * x[k * n + i]
+            for k in range(MULTIPLIED_TOGETHER):
+                y[row + k] = p[k]
+            row += MULTIPLIED_TOGETHER
+            x += MULTIPLIED_TOGETHER * n
+        else:
+            for i in range(n):
+                p[0] = p[0] * x[i]
+            y[row] = p[0]
+            row += 1
+            x += n
+
+
+cdef object reduced_rows(object x, bint products):
+    cdef PyArrayObject *a
+    cdef cnp.npy_intp rows, n
+    cdef char *x_bytes
+    cdef char *y_bytes
+    if not is_array(x):
+        return None
+    a = <PyArrayObject *>x
+    if not in_order(a) or PyArray_NDIM(a) != 2 or not is_float(PyArray_DESCR(a)):
+        return None
+    rows, n = PyArray_DIM(a, 0), PyArray_DIM(a, 1)
+    y = empty(1, &rows, PyArray_DESCR(a))
+    x_bytes, y_bytes = bytes_of(x), bytes_of(y)
+    if PyArray_DESCR(a) is F32:
+        with nogil:
+            if products:
+                multiply_rows(<float *>x_bytes, rows, n, <float *>y_bytes)
+            else:
+                add_rows(<float *>x_bytes, rows, n, <float *>y_bytes)
+    else:
+        with nogil:
+            if products:
+                multiply_rows(<double *>x_bytes, rows, n, <double *>y_bytes)
+            else:
+                add_rows(<double *>x_bytes, rows, n, <double *>y_bytes)
+    return y
+
+
+cdef dict ROWS_AS_NUMPY = {}
+
+
+cdef bint has_rows_of_numpy(bint products) except -1:
+    """Whether rows are reduced in the order of this NumPy, which may be another in a later one."""
+    if products not in ROWS_AS_NUMPY:
+        ufunc = np.multiply if products else np.add
+        same = True
+        for n in (5, 131, 1000):
+            x = np.cos(np.arange(9.0 * n)).reshape(9, n) * 2
+            for dtype in (np.float32, np.float64):
+                rows = x.astype(dtype)
+                same = same and reduced_rows(rows, products).tobytes() == ufunc.reduce(rows, 1).tobytes()
+        ROWS_AS_NUMPY[products] = same
+    return ROWS_AS_NUMPY[products]
+
+
+def row_sums(x):
+    """Sums of the rows of a matrix of floats in C order, as NumPy makes them; `None` for others."""
+    return reduced_rows(x, False) if has_rows_of_numpy(False) else None
+
+
+def row_products(x):
+    """The same of products."""
+    return reduced_rows(x, True) if has_rows_of_numpy(True) else None
