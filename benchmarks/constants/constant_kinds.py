@@ -76,6 +76,8 @@ OF_NO_MACHINE = {
         kernels/random/philox_compiled.py _FIRST _UNIT
         kernels/random/random_tuned.py _LOW _HALVES_PER_BLOCK
         kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
+        kernels/reductions/reductions_compiled.py _NEGATIVE_INFINITE _GREATEST_NAN _FIRST_NEGATIVE
+        kernels/reductions/reductions_tuned.py _FEWEST_ROWS
         kernels/softmax/softmax_columns.py _LEAST
         ops/neural/activations.py _SELU_ALPHA _SELU_SCALE
         ops/neural/cross_entropy.py EPSILON

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same, example_settings
 from trainkit import ops
 from trainkit.core.dtypes import floatx, set_floatx
@@ -207,3 +208,35 @@ def test_select_takes_the_first_true():
     np.testing.assert_array_equal(result.numpy(), [0, 10, 200, 300, -1])
     with pytest.raises(InvalidArgumentError, match="conditions"):
         ops.select([x < 2], [])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64", "bfloat16"])
+@pytest.mark.parametrize("dims", [(), (0,), (2, 3), [2, 3]])
+def test_zeros_and_ones_have_shape_and_dtype(dims, dtype):
+    for make, value in ((tk.zeros, 0), (tk.ones, 1)):
+        tensor = make(dims, dtype)
+        assert (tuple(tensor.shape), tensor.dtype.name) == (tuple(dims), dtype)
+        np.testing.assert_array_equal(tensor.numpy(), np.full(dims, value, tensor.numpy().dtype))
+
+
+def test_sizes_that_no_tensor_has_are_refused_by_every_way():
+    for dims in [(-1, 2), (2, None), (1 << 40, 1 << 40), (2, "x")]:
+        with pytest.raises((tk.errors.InvalidArgumentError, TypeError, ValueError)):
+            tk.zeros(dims)
+
+
+def test_a_number_that_fills_a_shape_is_read_only():
+    filled = np.asarray(tk.fill((2, 3), 2.5))
+    np.testing.assert_array_equal(filled, np.full((2, 3), 2.5, "float32"))
+    assert not filled.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "int64", "bool"])
+def test_one_hot_without_values_is_that_with_ones_and_zeros(dtype):
+    indices = [[0, 2], [5, -1]]
+    for axis in (None, -1, 0, 1):
+        hot = tk.one_hot(indices, 3, axis=axis, dtype=dtype)
+        values = {"on_value": 1.0, "off_value": 0.0} if dtype != "bool" else {}
+        other = tk.one_hot(indices, 3, axis=axis, dtype="float32", **values)
+        assert hot.dtype.name == (dtype or "float32")
+        np.testing.assert_array_equal(hot.numpy(), other.numpy())

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trainkit as tk
 from tests.ops.numpy_compare import arrays, assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -88,3 +89,18 @@ def test_pad_refuses_settings_that_do_not_go_together():
         ops.pad(X, 1, "median")
     with pytest.raises(ValueError, match="goes with mode 'constant'"):
         ops.pad(X, 1, "reflect", constant_values=1)
+
+
+@pytest.mark.parametrize("dims", [(5,), (3, 4), (2, 3, 4), (0, 3), (3, 0)])
+@pytest.mark.parametrize("shift", [0, 1, -1, 3, 7, -12])
+def test_roll_along_one_axis_is_numpys(dims, shift):
+    x = np.arange(np.prod(dims), dtype="float32").reshape(dims)
+    for values in (x, np.asfortranarray(x), x[..., ::-1]):
+        for axis in range(-len(dims), len(dims)):
+            rolled = tk.ops.roll(tk.constant(values), shift, axis)
+            np.testing.assert_array_equal(rolled, np.roll(values, shift, axis))
+
+
+def test_roll_along_an_axis_that_is_not_there_names_it():
+    with pytest.raises(tk.errors.ShapeError, match="roll"):
+        tk.ops.roll([[1, 2]], 1, 2)

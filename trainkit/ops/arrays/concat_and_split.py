@@ -222,6 +222,9 @@ def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     if parts != ():
         shapes.canonical_axis(axis, x.ndim, "split")
         _check_parts(x.shape[axis], parts, x.shape, axis)
+    if type(parts) is int and axis == 0:
+        size = len(x) // parts
+        return tuple([x[i : i + size] for i in range(0, len(x), size)] if size else [x] * parts)
     return _pieces(x, _cuts(x.shape[axis], parts), axis)
 
 
@@ -236,6 +239,11 @@ def _split_gradient(g: Any, y: Any, x: Tensor, *, parts: Any, axis: int) -> Tens
 
 _split.gradients(_split_gradient)
 _split.declare(batch=ALONG_AXIS)
+
+
+def equal_pieces(x: TensorLike, count: int, axis: int) -> list[Tensor]:
+    """`count` pieces of one size along an axis."""
+    return list(_split(x, parts=count, axis=axis))
 
 
 def _cut_specs(a: Bound) -> Any:
@@ -269,6 +277,8 @@ def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor
     >>> [float(piece[0]) for piece in split([1.0, 2.0, 3.0], [1])]
     [1.0, 2.0]
     """
+    if type(indices_or_sections) is int:
+        return equal_pieces(x, indices_or_sections, axis)
     if is_tensor(indices_or_sections) or np.ndim(indices_or_sections):
         parts: Any = known_sizes(indices_or_sections, "split", "the cuts")
         if is_tensor(indices_or_sections) and not len(indices_or_sections.shape):

@@ -7,12 +7,13 @@ is.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule, current, filled_on
+from trainkit.core.devices import CPU, Array, ArrayModule, current, filled_on
 from trainkit.core.dispatch.facets import (
     ALONG_AXIS,
     BY_ELEMENT,
@@ -68,6 +69,9 @@ def dtype_or_float(dtype: Any) -> DType:
 
 
 # ------------------------------------------------------------------ filled
+
+_MOST_AT_ONCE = 1 << 24
+"""Elements of larger tensors are counted by `shapes.bounded` first, which has the words."""
 
 
 def _fill_with(op: str, shape: Any, dtype: Any) -> Tensor:
@@ -144,6 +148,22 @@ def _fill_gradient(g: Tensor, y: Tensor, value: Tensor, *, shape: tuple[int, ...
 
 
 _fill.gradients(_fill_gradient)
+
+
+def full_of_ints(shape: tuple[int, ...], value: Any, dtype: DType) -> Tensor | None:
+    """`full` of a shape that is known to be of Python ints: 0 or 1 on the CPU, else `None`.
+
+    The usual calls come here, before what sizes and values there may be is looked at.
+    """
+    if (value != 0 and value != 1) or not all(map(shapes.ONLY_INTS.__contains__, map(type, shape))):
+        return None
+    if min(shape, default=0) < 0 or math.prod(shape) > _MOST_AT_ONCE or current() is not CPU:
+        return None
+    if value == 0:
+        return wrap(np.zeros(shape, dtype.dtype))
+    ones = np.empty(shape, dtype.dtype)
+    ones.fill(1)
+    return wrap(ones)
 
 
 def full(shape: Shape, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:

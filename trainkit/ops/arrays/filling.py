@@ -17,7 +17,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import eye as eye_
-from trainkit.ops.arrays.creation import full
+from trainkit.ops.arrays.creation import full, full_of_ints
 from trainkit.ops.arrays.creation import one_hot as one_hot_
 from trainkit.ops.arrays.creation import zeros_like as zeros_like_
 from trainkit.ops.arrays.ranges import arange
@@ -142,6 +142,10 @@ def fill(dims: Any, value: TensorLike, name: str | None = None) -> Tensor:
 def _fill(shape: Any, value: Any, dtype: Any) -> Tensor:
     """A tensor full of `value`; sizes may be known only when the graph runs."""
     shape = plain(shape)
+    if type(shape) is tuple and dtype is not dtypes.string and not is_tensor(value):
+        filled_now = full_of_ints(shape, value, dtype)
+        if filled_now is not None:
+            return filled_now
     if dtype is dtypes.string:
         return broadcast_to(convert_to_tensor(value if is_tensor(value) else "", dtype), shape)
     parts = (shape,) if isinstance(shape, int | float) else shape
@@ -229,13 +233,18 @@ def one_hot(
                [0., 0., 1.]], dtype=float32)
     """
     indices = convert_to_tensor(indices)
-    if not (indices.dtype.is_integer or indices.dtype.is_bool or 0 in indices.shape):
+    if not (indices.dtype.is_integer or indices.dtype.is_bool or indices.size == 0):
         raise InvalidArgumentError(
             f"one_hot: indices are integers, got {indices.dtype.name}; cast them to int32 or int64"
         )
+    class_axis = -1 if axis is None else axis
+    if on_value is None and off_value is None:
+        ones_dtype = dtypes.float32 if dtype is None else dtype
+        if dtypes.as_dtype(ones_dtype) is not dtypes.string:
+            return one_hot_(indices, plain(depth), axis=class_axis, dtype=ones_dtype)
     values = {"on_value": on_value, "off_value": off_value}
     value_dtype = _one_hot_dtype({name: v for name, v in values.items() if v is not None}, dtype)
-    hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
+    hot = one_hot_(indices, plain(depth), axis=class_axis, dtype="bool")
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
     return where(hot, cast(on, value_dtype), cast(off, value_dtype))

@@ -188,13 +188,17 @@ def _top_rule(x: Spec, *, k: int, sorted: bool) -> Any:
 @primitive(_top_rule, name="top_k", semantics=LAST_AXES, tuned=Tuned(on_gpu=(_top_k_on_gpu,)))
 def _top_k(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     """The `k` greatest elements along the last axis and their positions."""
-    _top_rule(Spec(x.shape, "float32"), k=k, sorted=sorted)
+    if not x.ndim or not 0 <= k <= x.shape[-1]:
+        _top_rule(Spec(x.shape, "float32"), k=k, sorted=sorted)  # has the words
     n = x.shape[-1]
     if xp is np and 0 < 8 * k < n and not (x != x).any():
         where = _few_greatest(x, k)
     else:
         rising = xp.argsort(x[..., ::-1], axis=-1, kind="stable")
         where = n - 1 - rising[..., ::-1][..., :k]
+    if xp is np and x.ndim == 2:
+        rows = np.arange(len(x))[:, None]
+        return x[rows, where], where.astype(_INT32)
     return xp.take_along_axis(x, where, axis=-1), where.astype(_INT32)
 
 

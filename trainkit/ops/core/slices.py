@@ -14,8 +14,8 @@ from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.concat_and_split import equal_pieces, stack
 from trainkit.ops.arrays.concat_and_split import split as split_
-from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
@@ -246,7 +246,7 @@ def split(
     axis = plain(axis)
     sizes = plain(num_or_size_splits)
     if isinstance(sizes, int):
-        return list(split_(value, sizes, axis=axis))
+        return equal_pieces(value, sizes, axis)
     total = convert_to_tensor(value).shape[axis]
     sizes = list(sizes)
     if num is not None and plain(num) != len(sizes):
