@@ -240,3 +240,16 @@ def test_one_hot_without_values_is_that_with_ones_and_zeros(dtype):
         other = tk.one_hot(indices, 3, axis=axis, dtype="float32", **values)
         assert hot.dtype.name == (dtype or "float32")
         np.testing.assert_array_equal(hot.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("dims", [(), (3,), (2, 3), (0, 3)])
+@pytest.mark.parametrize("added", [(), (4,), (1,), (0,), (2, 5)])
+def test_axes_in_front_are_repeated_as_numpy_does(dims, added):
+    x = np.arange(np.prod(dims), dtype="float32").reshape(dims)
+    for values in (x, x.astype("int64"), x.astype("bool"), x.astype("complex64")):
+        for array in (values, values[::-1] if values.ndim else values):
+            repeated = np.asarray(tk.broadcast_to(tk.constant(array), added + dims))
+            expected = np.broadcast_to(array, added + dims)
+            assert repeated.shape == expected.shape
+            assert not added or not repeated.flags.writeable
+            np.testing.assert_array_equal(repeated, expected)

@@ -55,11 +55,13 @@ def _broadcast_dims(dims: Dims, target: Sequence[int | None]) -> Dims:
 )
 def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """Repeat along axes of size 1 and new leading axes, without a copy."""
-    if not x.shape and xp is np and x.dtype.kind in "fiub" and -1 not in shape:
-        # What `broadcast_to` gives, in a tenth of its time.
-        repeated = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
-        repeated.flags.writeable = False
-        return repeated
+    added = len(shape) - len(x.shape)
+    if xp is np and shape[added:] == x.shape and added > 0 and x.dtype.kind in "fiub":
+        if x.size and x.flags.c_contiguous and min(shape) > 0:
+            # What `broadcast_to` gives for new axes in front, in a fifth of its time.
+            repeated = np.ndarray(shape, x.dtype, x, 0, (0,) * added + x.strides)
+            repeated.flags.writeable = False
+            return repeated
     if -1 in shape:
         shape = _broadcast_dims(x.shape, shape)  # type: ignore[assignment]
     return xp.broadcast_to(x, shape)

@@ -69,14 +69,21 @@ def add_n(inputs: TensorLike | Iterable[TensorLike], name: str | None = None) ->
     items = [inputs] if is_tensor(inputs) or not isinstance(inputs, Iterable) else list(inputs)
     if not items:
         raise InvalidArgumentError("add_n: the list of tensors is empty")
-    total, *others = map(convert_to_tensor, items)
+    total, *others = map(as_tensor, items)
     for item in others:
-        if not total.shape.is_compatible_with(item.shape):
+        if not _have_one_shape(total, item):
             raise InvalidArgumentError(
                 f"add_n: tensors must have one shape, there are {total.shape} and {item.shape}"
             )
         total = add(total, item)
     return total
+
+
+def _have_one_shape(a: Tensor, b: Tensor) -> bool:
+    """Whether the shapes agree as far as they are known."""
+    if type(a) is Tensor and type(b) is Tensor:
+        return bool(a._array.shape == b._array.shape)
+    return bool(a.shape.is_compatible_with(b.shape))
 
 
 def accumulate_n(
