@@ -5,6 +5,8 @@ import pytest
 
 import trainkit as tk
 from trainkit import ops
+from trainkit.graph.runtime.fusion import fuse
+from trainkit.ops.math.elementwise import keep_where
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,14 @@ def test_chains_of_bfloat16_have_the_same_bits_in_a_graph(shape, rng):
             same = eager.numpy().view(bits) == traced.numpy().view(bits)
             np.testing.assert_array_equal(same | isnan, True)
             np.testing.assert_array_equal(np.isnan(ops.cast(traced, "float32").numpy()), isnan)
+
+
+def test_a_single_operation_on_bfloat16_is_compiled(rng):
+    """Alone it is worth a call: the loops outside go number by number, on one core."""
+    x = ops.cast(rng.normal(size=(40, 50)), "bfloat16")
+    mask = x > 0
+    graph = tk.function(lambda x, mask: keep_where(x, mask)).get_concrete_function(x, mask).graph
+    fused = fuse(graph)
+    assert [n.primitive.name for n in fused.nodes if n.kind == "op"] == ["fused"]
+    eager, traced = keep_where(x, mask), tk.function(keep_where, jit_compile=True)(x, mask)
+    np.testing.assert_array_equal(eager.numpy().view("u2"), traced.numpy().view("u2"))

@@ -130,6 +130,10 @@ def _pairs() -> tuple[tuple[()], ...]:
     return ((),) if target.vector_lanes() == 16 else ()
 
 
+def _depthwise_offsets() -> Iterator[tuple[int, ...]]:
+    return ((p, w, s, d, each) for p, w, s, d, _, each in _depthwise(back=False))
+
+
 _KEYS: dict[str, Any] = {
     "bfloat16_pair_product": _pairs,
     "stacked_bfloat16_pair_product": _pairs,
@@ -140,9 +144,9 @@ _KEYS: dict[str, Any] = {
     "winograd_half_results": lambda: ((2,), (4,)),
     "winograd_half_sums": lambda: ((2,), (4,)),
     "depthwise_lines": lambda: dict.fromkeys(_depthwise(back=True)),
-    "depthwise_taps": lambda: (
-        (p, w, s, d, each) for p, w, s, d, _, each in _depthwise(back=False)
-    ),
+    "depthwise_taps": _depthwise_offsets,
+    "depthwise_half_lines": lambda: dict.fromkeys(_depthwise(back=True)),
+    "depthwise_half_offsets": _depthwise_offsets,
 }
 """The keys that are usual in each family; where it is not named its builder takes no arguments."""
 

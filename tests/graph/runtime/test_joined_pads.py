@@ -103,3 +103,21 @@ def test_infinite_weights_meet_the_zeros(kernels, rng):
     run = step(strides=2)
     for a, b in zip(*(tk.nest.flatten(f(x, kernel)) for f in (run, tk.function(run))), strict=True):
         np.testing.assert_array_equal(np.isnan(b.numpy()), np.isnan(a.numpy()))
+
+
+@pytest.mark.parametrize("mode", ["off", "eager"])
+def test_bfloat16_is_not_padded_either(kernels, rng, mode):
+    kernels(mode)
+    x, kernel = (tk.cast(a, "bfloat16") for a in arrays(rng, 24))
+
+    def run(x, kernel):
+        with tk.GradientTape() as tape:
+            tape.watch((x, kernel))
+            y = tk.ops.depthwise_conv(tk.ops.pad(x, ZEROS), kernel, strides=2)
+        return y, tape.gradient(y, (x, kernel), output_gradients=y)
+
+    eager, graph = (tk.nest.flatten(f(x, kernel)) for f in (run, tk.function(run)))
+    for a, b in zip(eager, graph, strict=True):
+        assert a.dtype == b.dtype == "bfloat16"
+        np.testing.assert_array_equal(b.numpy().view("u2"), a.numpy().view("u2"))
+    assert not {"pad", "pad_sum"} & set(names(run, x, kernel))

@@ -1,5 +1,6 @@
 """Compiled depthwise convolutions against the plain ones, and which are served."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -133,3 +134,26 @@ def test_arrays_in_another_order_or_read_only_are_taken(eager, rng):
     found = conv_tuned.input_gradient(w, np.asfortranarray(g), fixed, groups)
     plain = conv_reference.conv_input_gradient(np, w, g, kernel, groups)
     np.testing.assert_allclose(found, plain, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[6]], ids=str)
+def test_bfloat16_is_read_as_it_is_and_results_are_rounded_once(eager, unusual, rng, case):
+    w, x, kernel, g, channels = arrays(case, rng)
+    bias = rng.normal(size=kernel.shape[-1]).astype("float32")
+    results, expected = (
+        (
+            unusual(depthwise_tuned.forward(w, a, kernel, bias, True, 1.0)),
+            depthwise_tuned.input_gradient(w, b, kernel, channels, 1.0),
+            depthwise_tuned.kernel_gradient(w, a, b, 1.0),
+        )
+        for a, b in (
+            [a.astype(ml_dtypes.bfloat16) for a in (x, g)],
+            [a.astype(ml_dtypes.bfloat16).astype("float32") for a in (x, g)],
+        )
+    )
+    for result, exact in zip(results[:2], expected[:2], strict=True):
+        assert result.dtype == ml_dtypes.bfloat16
+        rounded = exact.astype(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(result.view("u2"), rounded.view("u2"))
+    np.testing.assert_array_equal(results[2], expected[2])
+    assert results[2].dtype == np.float32

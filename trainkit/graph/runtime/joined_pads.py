@@ -86,13 +86,15 @@ def _of_gradient(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
 
 
 def _is_pad(node: Node) -> bool:
-    """Whether a node puts zeros around images of float32 of known sizes."""
+    """Whether a node puts zeros around images of float32 or bfloat16 of known sizes."""
     if node.primitive is not _pad.primitive:
         return False
     x, settings = node.inputs[0], node.settings
     if settings["mode"] != "constant" or settings["value"]:
         return False
-    if not isinstance(x, GraphTensor) or x.dtype.name != "float32" or len(x.shape) < 3:
+    if not isinstance(x, GraphTensor) or len(x.shape) < 3:
+        return False
+    if x.dtype.name not in ("float32", "bfloat16"):
         return False
     # a kernel leaves out rows and columns, never samples or channels
     ends = (settings["pad_width"][0], settings["pad_width"][-1])

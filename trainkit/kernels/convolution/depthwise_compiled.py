@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float32, int64, prange, void
+from numba import float32, int64, prange, uint16, void
 from numba.core.types import UniTuple
 
 from trainkit.kernels.convolution.depthwise_microkernels import (
@@ -28,7 +28,9 @@ from trainkit.kernels.threads.parallel_for import (
     spread,
 )
 
-_LINES, _MATRIX, _VECTOR = float32[:, :, ::1], float32[:, ::1], float32[::1]
+_LINES = {4: float32[:, :, ::1], 2: uint16[:, :, ::1]}
+"""Of images, by the bytes of a number: of float32, or the bits of bfloat16."""
+_MATRIX, _VECTOR = float32[:, ::1], float32[::1]
 _TABLE = int64[:, ::1]
 _LANES = tiling(1)[2]
 
@@ -36,7 +38,7 @@ _LANES = tiling(1)[2]
 @compiled(parallel=False)
 def _lines_part(
     part, parts, x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits, reach,
-    pixels, window, stride, dilation, back, each,
+    pixels, window, stride, dilation, back, each, size,
 ):  # fmt: skip
     first_seen, last_seen, step = reach
     inside, outside, filters, width, y_width, position, y_position, x_lines, w_rows, bands = numbers
@@ -45,8 +47,8 @@ def _lines_part(
     zeros = np.zeros(_LANES, np.float32)
     zeros_at, bias_at = zeros.ctypes.data, bias.ctypes.data
     x_at, w_at, y_at = x.ctypes.data, kernel.ctypes.data, y.ctypes.data
-    x_step, y_step, w_offset = 4 * inside, 4 * outside, 4 * filters
-    x_line, y_line, w_line = 4 * x.shape[2], 4 * y.shape[2], w_offset * window
+    x_step, y_step, w_offset = size * inside, size * outside, 4 * filters
+    x_line, y_line, w_line = size * x.shape[2], size * y.shape[2], w_offset * window
     x_row, w_row = x_lines * x_line, w_rows * w_line
     lanes = _LANES
     x_lanes, y_lanes = (lanes, lanes // each) if back else (lanes // each, lanes)
@@ -76,20 +78,20 @@ def _lines_part(
                 free = whole_vectors if full and to >= 0 and to + pixels <= y_width else 0
                 for c in range(free):
                     line_tile(
-                        pixels, window, stride, dilation, back, each, lanes, 0,
-                        x0 + 4 * c * x_lanes, x_row, x_step, at, width, ahead,
+                        pixels, window, stride, dilation, back, each, lanes, size, 0,
+                        x0 + size * c * x_lanes, x_row, x_step, at, width, ahead,
                         weights + 4 * c * lanes, w_row, w_offset, rows,
                         bias_at + 4 * c * lanes,
-                        y0 + 4 * c * y_lanes, y_step, to, y_width, y_line, lanes,
+                        y0 + size * c * y_lanes, y_step, to, y_width, y_line, lanes,
                         zeros_at, low,
                     )  # fmt: skip
                 for c in range(free, vectors):
                     line_tile(
-                        pixels, window, stride, dilation, back, each, lanes, 1,
-                        x0 + 4 * c * x_lanes, x_row, x_step, at, seen_width, ahead,
+                        pixels, window, stride, dilation, back, each, lanes, size, 1,
+                        x0 + size * c * x_lanes, x_row, x_step, at, seen_width, ahead,
                         weights + 4 * c * lanes, w_row, w_offset, some,
                         bias_at + 4 * c * lanes,
-                        y0 + 4 * c * y_lanes, y_step, to, y_width, y_line, filters - c * lanes,
+                        y0 + size * c * y_lanes, y_step, to, y_width, y_line, filters - c * lanes,
                         zeros_at, low,
                     )  # fmt: skip
             if len(factor):
@@ -103,7 +105,9 @@ def _lines_part(
     keep_alive(zeros)
 
 
-def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
+def _lines_kernel(
+    pixels: int, window: int, stride: int, dilation: int, back: int, each: int, size: int
+) -> Any:
     """`run(pool, parts, ...)`: results, or the gradient by the input, some of a line at a time.
 
     Its arguments:
@@ -120,6 +124,8 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
         factor, shift: (filters,), for what follows a line of sums, or empty.
         residual: what is added then, of the shape of y, or empty.
         limits: the smallest result then, and the largest.
+
+    Numbers of x and y have `size` bytes: 4, or 2 of bfloat16, which nothing follows.
     """
     triples = seen_by(pixels, window, stride, dilation, back)
     # Going back, `pixels` results lie over fewer windows, and are a multiple of the stride.
@@ -130,28 +136,38 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
     def run(pool, parts, x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits):
         operands = (
             x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits, reach,
-            pixels, window, stride, dilation, back, each,
+            pixels, window, stride, dilation, back, each, size,
         )  # fmt: skip
         if WITHOUT_POOL:
             for part in prange(parts):
                 _lines_part(
                     part, parts, x, kernel, bias, y, table, numbers, low,
                     factor, shift, residual, limits, reach,
-                    pixels, window, stride, dilation, back, each,
+                    pixels, window, stride, dilation, back, each, size,
                 )  # fmt: skip
         else:
             spread(pool, parts, _lines_part, operands)
 
     numbers_kind = UniTuple(int64, 10)
-    kinds = _LINES, _MATRIX, _VECTOR, _LINES, _TABLE, numbers_kind, float32
-    follows = _VECTOR, _VECTOR, _LINES, UniTuple(float32, 2)
+    kinds = _LINES[size], _MATRIX, _VECTOR, _LINES[size], _TABLE, numbers_kind, float32
+    follows = _VECTOR, _VECTOR, _LINES[4], UniTuple(float32, 2)
     run.compile(void(*POOL, *kinds, *follows))
     return run
 
 
+def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
+    """The kernel for lines of float32."""
+    return _lines_kernel(pixels, window, stride, dilation, back, each, 4)
+
+
+def half_lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
+    """The kernel for lines of bfloat16."""
+    return _lines_kernel(pixels, window, stride, dilation, back, each, 2)
+
+
 @compiled(parallel=False)
 def _kernel_gradient_part(
-    part, parts, x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
+    part, parts, x, g, y, table, numbers, reach, pixels, window, stride, dilation, each, size
 ):
     last_seen, step = reach
     channels, filters, width, g_width, position, x_lines, chunk = numbers
@@ -160,8 +176,9 @@ def _kernel_gradient_part(
     zeros = np.zeros(_LANES, np.float32)
     zeros_at = zeros.ctypes.data
     x_at, g_at, y_at = x.ctypes.data, g.ctypes.data, y.ctypes.data
-    x_step, g_step, y_row = 4 * channels, 4 * filters, 4 * filters * window
-    x_line, g_line = 4 * x.shape[2], 4 * g.shape[2]
+    x_step, g_step = size * channels, size * filters
+    y_step, y_row = 4 * filters, 4 * filters * window
+    x_line, g_line = size * x.shape[2], size * g.shape[2]
     x_row = x_lines * x_line
     shares, height = y.shape[0], len(table)
     total, blocks = x.shape[0] * height, (g_width + pixels - 1) // pixels
@@ -182,7 +199,7 @@ def _kernel_gradient_part(
                 continue
             source = x_at + (n * x.shape[1] + first) * x_line
             grads = g_at + (n * g.shape[1] + i) * g_line
-            sums = y_at + share * y.shape[1] * g_step + offset * y_row
+            sums = y_at + share * y.shape[1] * y_step + offset * y_row
             for block in range(blocks):
                 at, to = position + block * step, block * pixels
                 x0, g0 = source + at * x_step, grads + to * g_step
@@ -190,24 +207,26 @@ def _kernel_gradient_part(
                 free = whole_end if full else c0
                 for c in range(c0, free):
                     kernel_gradient_tile(
-                        pixels, window, stride, dilation, each, lanes, 0,
-                        x0 + 4 * c * x_lanes, x_row, x_step, at, width, rows * x_row,
-                        g0 + 4 * c * lanes, g_step, to, g_width, g_line,
-                        sums + 4 * c * lanes, y_row, g_step, rows, lanes,
+                        pixels, window, stride, dilation, each, lanes, size, 0,
+                        x0 + size * c * x_lanes, x_row, x_step, at, width, rows * x_row,
+                        g0 + size * c * lanes, g_step, to, g_width, g_line,
+                        sums + 4 * c * lanes, y_row, y_step, rows, lanes,
                         zeros_at,
                     )  # fmt: skip
                 for c in range(free, c1):
                     kernel_gradient_tile(
-                        pixels, window, stride, dilation, each, lanes, 1,
-                        x0 + 4 * c * x_lanes, x_row, x_step, at, width, rows * x_row,
-                        g0 + 4 * c * lanes, g_step, to, g_width, g_line,
-                        sums + 4 * c * lanes, y_row, g_step, rows, filters - c * lanes,
+                        pixels, window, stride, dilation, each, lanes, size, 1,
+                        x0 + size * c * x_lanes, x_row, x_step, at, width, rows * x_row,
+                        g0 + size * c * lanes, g_step, to, g_width, g_line,
+                        sums + 4 * c * lanes, y_row, y_step, rows, filters - c * lanes,
                         zeros_at,
                     )  # fmt: skip
     keep_alive(zeros)
 
 
-def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:
+def _gradient_kernel(
+    pixels: int, window: int, stride: int, dilation: int, each: int, size: int
+) -> Any:
     """`run(pool, parts, ...)`: the gradient by the kernel, some windows of a line at a time.
 
     Its arguments:
@@ -218,20 +237,33 @@ def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: 
         numbers: (channels, filters, pixels of a line that any window sees, windows of a line,
             position of the first window, lines of x from one seen line to the next, vectors of
             filters of a task).
+
+    Numbers of x and g have `size` bytes: 4, or 2 of bfloat16.
     """
     reach = seen_by(pixels, window, stride, dilation, 0)[-1][0], pixels * stride
 
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, parts, x, g, y, table, numbers):
-        operands = x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
+        operands = x, g, y, table, numbers, reach, pixels, window, stride, dilation, each, size
         if WITHOUT_POOL:
             for part in prange(parts):
                 _kernel_gradient_part(
                     part, parts, x, g, y, table, numbers, reach,
-                    pixels, window, stride, dilation, each,
+                    pixels, window, stride, dilation, each, size,
                 )  # fmt: skip
         else:
             spread(pool, parts, _kernel_gradient_part, operands)
 
-    run.compile(void(*POOL, _LINES, _LINES, _LINES, _TABLE, UniTuple(int64, 7)))
+    images = _LINES[size]
+    run.compile(void(*POOL, images, images, _LINES[4], _TABLE, UniTuple(int64, 7)))
     return run
+
+
+def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:
+    """The kernel for images and gradients of float32."""
+    return _gradient_kernel(pixels, window, stride, dilation, each, 4)
+
+
+def half_kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:
+    """The kernel for images and gradients of bfloat16."""
+    return _gradient_kernel(pixels, window, stride, dilation, each, 2)

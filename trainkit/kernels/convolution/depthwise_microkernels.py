@@ -3,7 +3,8 @@
 All elements of a kernel's row that see a pixel are used while it is in a register, so a pixel is
 read once for a row and not once for each element. What remains is reading memory: a tile asks
 for what the tile below it will need, which keeps more reads under way than the processor's own
-guesses do. Addresses and distances are in bytes.
+guesses do. Addresses and distances are in bytes. Images may be bfloat16, which is read as float32
+and written rounded; weights and their gradients are float32.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from trainkit.kernels.jit.half_vectors import HalfTile
 from trainkit.kernels.jit.simd import (
     I32,
     Loop,
@@ -52,20 +54,21 @@ def seen_by(pixels: int, window: int, stride: int, dilation: int, back: int) -> 
     return sorted(triples)
 
 
-class _Line(Tile):
+class _Line(HalfTile):
     """Emits code for vectors of filters, `each` of which share a channel.
 
     Args:
         builder: LLVM's.
         lanes: filters of a vector.
         each: filters of a channel.
+        size: bytes of a number of an image: 4, or 2 of bfloat16.
         count: filters that there are; `None` for all lanes.
     """
 
-    def __init__(self, builder: Any, lanes: int, each: int, count: Any) -> None:
+    def __init__(self, builder: Any, lanes: int, each: int, size: int, count: Any) -> None:
         super().__init__(builder, 1, 1, lanes)
-        self.each = each
-        self.few = Tile(builder, 1, 1, lanes // each)
+        self.each, self.is_half = each, size == 2
+        self.few = HalfTile(builder, 1, 1, lanes // each)
         self.masks_of: dict[Tile, Any] = {}
         if count is not None:
             # Filters of a channel lie side by side, so whole channels are cut off with them.
@@ -78,9 +81,17 @@ class _Line(Tile):
         mask = self.masks_of.get(tile)
         return tile.weights(at)[0] if mask is None else tile.masked_load(at, mask)
 
+    def read_image(self, at: Any, tile: HalfTile | None = None) -> Any:
+        """The same of an image."""
+        tile = tile or self
+        if not self.is_half:
+            return self.read(at, tile)
+        halves = tile.read_halves(at, self.masks_of.get(tile))
+        return tile.widen(self.builder.zext(halves, tile.words))
+
     def read_channels(self, at: Any) -> Any:
         """The vector in which each filter finds its channel."""
-        channels = self.read(at, self.few)
+        channels = self.read_image(at, self.few)
         if self.each == 1:
             return channels
         order = self._lanes([i // self.each for i in range(self.lanes)])
@@ -96,6 +107,14 @@ class _Line(Tile):
             tile.store(value, at)
         else:
             tile.masked_store(value, at, mask)
+
+    def write_image(self, value: Any, at: Any) -> None:
+        """The same into an image."""
+        if not self.is_half:
+            self.write(value, at)
+            return
+        tile = self if value.type == self.vector else self.few
+        tile.write_halves(tile.round_to_halves(value), at, self.masks_of.get(tile))
 
     def channels(self, value: Any) -> Any:
         """Sums over the filters of each channel."""
@@ -175,6 +194,7 @@ def line_tile(
     back,
     each,
     lanes,
+    size,
     careful,
     x,
     x_row,
@@ -211,6 +231,7 @@ def line_tile(
         back: 1 or 0; a literal.
         each: filters of a channel, a power of two that is at most lanes; a literal.
         lanes: filters of a vector; a literal.
+        size: bytes of a number of x and y: 4, or 2 of bfloat16; a literal.
         careful: 1 where pixels may be outside, or lanes too many; a literal.
         x: address of the first row of the source, at item 0 of seen_by.
         x_row: from one row to the next.
@@ -232,15 +253,15 @@ def line_tile(
         zeros: address of a vector of zeros.
         low: a number.
     """
-    literals = pixels, window, stride, dilation, back, each, lanes, careful
+    literals = pixels, window, stride, dilation, back, each, lanes, size, careful
     facts = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 18, types.float32)
 
     def codegen(context, builder, signature, arguments):
-        pixels, window, stride, dilation, back, each, lanes, careful = facts
-        x, x_row, x_step, position, width, x_ahead, w, w_row, w_offset, rows = arguments[8:18]
-        start, y, y_step, y_position, y_width, y_ahead, count, zeros, low = arguments[18:]
-        line = _Line(builder, lanes, each, count if careful else None)
+        pixels, window, stride, dilation, back, each, lanes, size, careful = facts
+        x, x_row, x_step, position, width, x_ahead, w, w_row, w_offset, rows = arguments[9:19]
+        start, y, y_step, y_position, y_width, y_ahead, count, zeros, low = arguments[19:]
+        line = _Line(builder, lanes, each, size, count if careful else None)
         triples = seen_by(pixels, window, stride, dilation, back)
         source = _Source(line, triples, x_step)
         if careful:
@@ -258,7 +279,7 @@ def line_tile(
         for j, q, b in triples:
             if j not in inputs:
                 at = source.pixel(row, j, zeros)
-                inputs[j] = line.read(at) if back else line.read_channels(at)
+                inputs[j] = line.read_image(at) if back else line.read_channels(at)
             sums[q] = line.product(inputs[j], kernel[b], sums[q])
         loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
         least = line.spread(low)
@@ -267,9 +288,9 @@ def line_tile(
             at = line.along(y, y_step, q)
             if careful:
                 with builder.if_then(line.inside(y_position, q, y_width)):
-                    line.write(value, at)
+                    line.write_image(value, at)
             else:
-                line.write(value, at)
+                line.write_image(value, at)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -284,6 +305,7 @@ def kernel_gradient_tile(
     dilation,
     each,
     lanes,
+    size,
     careful,
     x,
     x_row,
@@ -315,6 +337,7 @@ def kernel_gradient_tile(
         dilation: a literal.
         each: filters of a channel, a power of two that is at most lanes; a literal.
         lanes: filters of a vector; a literal.
+        size: bytes of a number of x and g: 4, or 2 of bfloat16; a literal.
         careful: 1 where pixels may be outside, or lanes too many; a literal.
         x: address of the first row of the source, at offset 0 of the first window.
         x_row: from one row to the next.
@@ -334,15 +357,15 @@ def kernel_gradient_tile(
         count: filters that there are.
         zeros: address of a vector of zeros.
     """
-    literals = pixels, window, stride, dilation, each, lanes, careful
+    literals = pixels, window, stride, dilation, each, lanes, size, careful
     facts = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 17)
 
     def codegen(context, builder, signature, arguments):
-        pixels, window, stride, dilation, each, lanes, careful = facts
-        x, x_row, x_step, position, width, x_ahead, g, g_step, g_position = arguments[7:16]
-        g_width, g_ahead, y, y_row, y_offset, rows, count, zeros = arguments[16:]
-        line = _Line(builder, lanes, each, count if careful else None)
+        pixels, window, stride, dilation, each, lanes, size, careful = facts
+        x, x_row, x_step, position, width, x_ahead, g, g_step, g_position = arguments[8:17]
+        g_width, g_ahead, y, y_row, y_offset, rows, count, zeros = arguments[17:]
+        line = _Line(builder, lanes, each, size, count if careful else None)
         triples = seen_by(pixels, window, stride, dilation, 0)
         source = _Source(line, triples, x_step)
         if careful:
@@ -357,7 +380,7 @@ def kernel_gradient_tile(
             at = line.along(g, g_step, q)
             if careful:
                 at = builder.select(line.inside(g_position, q, g_width), at, zeros)
-            grads.append(line.read(at))
+            grads.append(line.read_image(at))
         loop = Loop(builder, rows, [x, y])
         row, target = loop.values
         inputs, sums = {}, {}

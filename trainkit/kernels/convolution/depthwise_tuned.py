@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
@@ -25,6 +26,13 @@ LINES = kernel_family.Family("depthwise_lines", "convolution.depthwise_compiled"
 BY_KERNEL = kernel_family.Family(
     "depthwise_taps", "convolution.depthwise_compiled", "kernel_gradient"
 )
+HALF_LINES = kernel_family.Family(
+    "depthwise_half_lines", "convolution.depthwise_compiled", "half_lines"
+)
+BY_HALF_KERNEL = kernel_family.Family(
+    "depthwise_half_offsets", "convolution.depthwise_compiled", "half_kernel_gradient"
+)
+"""For images of bfloat16; weights are float32 there, too."""
 
 MULTIPLIERS = (1, 2, 4)
 """Filters of a channel that divide the lanes of each processor's registers."""
@@ -114,8 +122,13 @@ def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:
 
 
 def _lines(images: Array, count: int) -> Array:
-    """(batch, lines, numbers of a line), in row-major order."""
-    return kernel_family.owned(images).reshape(images.shape[0], count, -1)
+    """(batch, lines, numbers of a line), in row-major order; of bfloat16 its bits."""
+    lines = kernel_family.owned(images).reshape(images.shape[0], count, -1)
+    return lines.view(np.uint16) if _is_half(images) else lines
+
+
+def _is_half(images: Array) -> bool:
+    return bool(images.dtype == bfloat16.dtype)
 
 
 def _epilogue_operands(epilogue: Epilogue | None, y: Array, count: int) -> tuple[Any, ...]:
@@ -149,11 +162,11 @@ def forward(
     channels, filters = x.shape[-1], kernel.shape[-1]
     width, dilation = w.out[-1], w.dilation[-1]
     key = (_pixels(width), w.window[-1], w.strides[-1], dilation, 0, filters // channels)
-    run = LINES.find(key, seconds)
+    run = (HALF_LINES if _is_half(x) else LINES).find(key, seconds)
     if run is None:
         return None
     size, out, window, _, x_lines, _ = _vertical(w)
-    y = np.empty((len(x), *w.out, filters), np.float32)
+    y = np.empty((len(x), *w.out, filters), x.dtype)
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
     line_geometry = w.sizes[-1], width, -w.pads[-1][0], 0
     numbers = channels, filters, filters, *line_geometry, x_lines, 1, _bands(len(x), out)
@@ -171,11 +184,11 @@ def input_gradient(
     filters, width, stride = kernel.shape[-1], w.sizes[-1], w.strides[-1]
     each = filters // channels
     key = (_pixels(width, stride), w.window[-1], stride, w.dilation[-1], 1, each)
-    run = LINES.find(key, seconds)
+    run = (HALF_LINES if _is_half(g) else LINES).find(key, seconds)
     if run is None:
         return None
     size, out, window, down, apart, _ = _vertical(w)
-    y = np.empty((len(g), *w.sizes, channels), np.float32)
+    y = np.empty((len(g), *w.sizes, channels), g.dtype)
     start = w.pads[-1][0]
     # The first tile starts at or before the line, where a window begins, so one pattern of
     # offsets holds for all tiles.
@@ -202,11 +215,11 @@ def _chunk(elements: int, filters: int, parts: int, threads: int) -> int:
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | None:
-    """The gradient by the kernel, or `None` where the compiled kernel does not pay."""
+    """The gradient by the kernel, float32, or `None` where the compiled kernel does not pay."""
     channels, filters, dilation = x.shape[-1], g.shape[-1], w.dilation[-1]
     width, stride = w.out[-1], w.strides[-1]
     key = (_pixels(width), w.window[-1], stride, dilation, filters // channels)
-    run = BY_KERNEL.find(key, seconds)
+    run = (BY_HALF_KERNEL if _is_half(x) else BY_KERNEL).find(key, seconds)
     if run is None:
         return None
     size, out, window, _, x_lines, _ = _vertical(w)
