@@ -6,6 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import ops
 from trainkit.graph.runtime.fusion import fuse
+from trainkit.kernels.jit.kernel_family import owned
 from trainkit.ops.math.elementwise import keep_where
 
 
@@ -56,3 +57,42 @@ def test_a_single_operation_on_bfloat16_is_compiled(rng):
     assert [n.primitive.name for n in fused.nodes if n.kind == "op"] == ["fused"]
     eager, traced = keep_where(x, mask), tk.function(keep_where, jit_compile=True)(x, mask)
     np.testing.assert_array_equal(eager.numpy().view("u2"), traced.numpy().view("u2"))
+
+
+def test_concatenated_and_split_bfloat16_keep_their_bits(rng):
+    bits = rng.integers(0, 1 << 16, (2, 6, 7)).astype(np.uint16)
+    one, two = (ops.array(x.view(tk.bfloat16.dtype)) for x in bits)
+    for axis in (0, 1):
+        y = ops.concatenate([one, two], axis)
+        np.testing.assert_array_equal(y.numpy().view("u2"), np.concatenate(bits, axis))
+        for part, x in zip(ops.split(y, 2, axis), bits, strict=True):
+            np.testing.assert_array_equal(part.numpy().view("u2"), x)
+
+
+def test_rows_with_gaps_become_rows_in_order():
+    x = np.arange(60, dtype=np.uint16).reshape(4, 15).view(tk.bfloat16.dtype)[:, ::2]
+    y = owned(x)
+    assert y.flags.carray
+    np.testing.assert_array_equal(y.view("u2"), np.arange(60).reshape(4, 15)[:, ::2])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_rectified_convolution_sends_back_rounded_sums(rng, compiled):
+    x, kernel, bias = (
+        ops.cast(rng.normal(size=shape), "bfloat16") for shape in ((2, 9, 9, 8), (3, 3, 8, 16), 16)
+    )
+
+    layer = tk.layers.Conv2D(16, 3, activation="relu", dtype="bfloat16")
+    layer.build(x.shape)
+    layer.kernel.assign(kernel)
+    layer.bias.assign(bias)
+
+    def step(x):
+        with tk.GradientTape() as tape:
+            y = layer(x)
+        return y, tape.gradient(y, [layer.kernel, layer.bias])
+
+    y, (by_kernel, by_bias) = (tk.function(step) if compiled else step)(x)
+    passed = (np.asarray(ops.cast(y, "float64")) > 0).sum((0, 1, 2))
+    assert by_kernel.dtype == by_bias.dtype == y.dtype == "bfloat16"
+    np.testing.assert_allclose(np.asarray(ops.cast(by_bias, "float64")), passed, rtol=2**-8)

@@ -1,5 +1,6 @@
 """Compiled pooling and rectified gradients against the plain ones: the same to the last bit."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -110,3 +111,29 @@ def test_other_dtypes_and_padded_means_of_volumes_are_left_to_the_plain_version(
     w, x, g = arrays(PADDED, rng)
     assert pool_tuned.average_pool(w, x) is None
     assert pool_tuned.average_pool_gradient(w, g) is None
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[3], CASES[4]], ids=str)
+def test_bfloat16_is_pooled_as_float32_and_rounded_once(eager, rng, case):
+    w, _, g = arrays(case, rng)
+    x = rng.normal(size=(4, *w.sizes, 5)).astype(ml_dtypes.bfloat16)
+    x.reshape(-1)[:2] = np.nan, -np.inf
+    g = g.astype(ml_dtypes.bfloat16)
+    y = pool_tuned.max_pool(w, x)
+    wide_x, wide_g = x.astype("float32"), g.astype("float32")
+    wide_y = pool_tuned.max_pool(w, wide_x)
+    results = [
+        (y, wide_y),
+        (
+            pool_tuned.max_pool_gradient(w, g, x, y),
+            pool_tuned.max_pool_gradient(w, wide_g, wide_x, wide_y),
+        ),
+        (pool_tuned.average_pool(w, x), pool_tuned.average_pool(w, wide_x)),
+        (pool_tuned.average_pool_gradient(w, g), pool_tuned.average_pool_gradient(w, wide_g)),
+    ]
+    for short, wide in results:
+        assert short.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(
+            short.astype("float32"), wide.astype(ml_dtypes.bfloat16).astype("float32")
+        )
+    assert pool_tuned.max_pool_gradient(w, wide_g, x, y) is None

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dispatch.slow_work import slow_work
+from trainkit.core.dtypes import bfloat16
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
 from trainkit.core.process.key_locks import KeyLocks
@@ -92,7 +93,11 @@ def set_mode(name: str) -> None:
 
 def owned(array: Any) -> Any:
     """`array` itself if it is writeable and in row-major order, or a copy that is."""
-    return array if array.flags.carray else np.array(array, order="C")
+    if array.flags.carray:
+        return array
+    if array.dtype is bfloat16.dtype:  # by its bits: NumPy copies what it does not know one by one
+        return np.array(array.view(np.uint16), order="C").view(array.dtype)
+    return np.array(array, order="C")
 
 
 class Family:

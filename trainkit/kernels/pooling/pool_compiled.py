@@ -10,16 +10,18 @@ in them, as the plain version does.
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, int64
+from numba import float32, int64, uint16
 from numba.core.types import UniTuple
 
 from trainkit.kernels.jit.builders import MATRIX, by_parts
+from trainkit.kernels.jit.elements import as_element, as_float
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.pooling.max_pool_gradient import give_to_first
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _IMAGES = float32[:, :, :, :, ::1]
+_HALF_IMAGES = uint16[:, :, :, :, ::1]  # of the bits of bfloat16
 _WINDOW = UniTuple(int64, 10)
 _LANES = tiling(1)[2]
 
@@ -37,8 +39,7 @@ def _window_index(number, count, backwards):
     return count - 1 - number if backwards else number
 
 
-@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
-def max_pool(part, parts, x, y, window):
+def _max_pool(part, parts, x, y, window):
     """The largest of each window."""
     start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
     planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, _ = window
@@ -57,12 +58,16 @@ def max_pool(part, parts, x, y, window):
                         for a in range(first, last):
                             for b in range(start, stop):
                                 for c in range(channels):
-                                    value = x[n, d, a, b, c]
+                                    value = as_float(x[n, d, a, b, c])
                                     # as in NumPy, NaN is larger than all others
                                     larger = value > best[c] or value != value
                                     best[c] = value if larger else best[c]
                     for c in range(channels):
-                        y[n, h, i, j, c] = best[c]
+                        y[n, h, i, j, c] = as_element(best[c], y)
+
+
+max_pool = by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)(_max_pool)
+half_max_pool = by_parts(_HALF_IMAGES, _HALF_IMAGES, _WINDOW, exact=True, apart=True)(_max_pool)
 
 
 @by_parts(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)

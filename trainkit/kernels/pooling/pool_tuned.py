@@ -1,4 +1,8 @@
-"""When compiled pooling pays, and how arrays are laid out for it."""
+"""When compiled pooling pays, and how arrays are laid out for it.
+
+Maxima of bfloat16 are read and written as its bits. Means and gradients, which add up where windows
+overlap, are made of float32 and rounded once: their arrays are converted, 0.2 ns an element.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.elementwise.short_casts_tuned import cast
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
@@ -14,7 +20,8 @@ from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
-_F32 = np.dtype(np.float32)
+_F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
+HALF_MAX_POOL = kernel_family.Family("half_max_pool", "pooling.pool_compiled", "half_max_pool")
 MAX_POOL = kernel_family.Family("max_pool", "pooling.pool_compiled", "max_pool")
 MAX_POOL_GRADIENT = kernel_family.Family(
     "max_pool_gradient", "pooling.pool_compiled", "max_pool_gradient"
@@ -36,7 +43,8 @@ _NANOSECONDS = 0.15
 
 def _found(family: kernel_family.Family, w: Windows, passes: int, *arrays: Array) -> Any:
     """The compiled kernel for these arrays, or `None`."""
-    if any(a.dtype is not _F32 or not a.size for a in arrays):
+    dtype = arrays[0].dtype
+    if dtype not in (_F32, _BF16) or any(a.dtype != dtype or not a.size for a in arrays):
         return None
     largest = max(a.nbytes for a in arrays)
     return family.find((), passes * largest / kernel_family.BYTES_PER_SECOND)
@@ -60,6 +68,7 @@ def _window(w: Windows) -> tuple[int, ...]:
 def _image(array: Array, rank: int) -> Array:
     """(batch, depth, height, width, channels) in row-major order."""
     array = owned(array)
+    array = array.view(np.uint16) if array.dtype is _BF16 else array
     ones = (1,) * (3 - rank)
     return array.reshape(array.shape[0], *ones, *array.shape[1:]) if ones else array
 
@@ -68,14 +77,14 @@ def _pool(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
     run = _found(family, w, 3, x)
     if run is None:
         return None
-    y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
+    y = np.empty((x.shape[0], *w.out, x.shape[-1]), x.dtype)
     run(*_work(x, y), _image(x, len(w.window)), _image(y, len(w.window)), _window(w))
     return y
 
 
 def max_pool(w: Windows, x: Array) -> Array | None:
     """The largest value of each window, or `None` where the plain version is to do it."""
-    return _pool(MAX_POOL, w, x)
+    return _pool(HALF_MAX_POOL if x.dtype is _BF16 else MAX_POOL, w, x)
 
 
 def _divides_otherwise(w: Windows) -> bool:
@@ -87,7 +96,10 @@ def average_pool(w: Windows, x: Array) -> Array | None:
     """The mean of each window, or `None` where the plain version is to do it."""
     if _divides_otherwise(w):
         return None
-    return _pool(AVERAGE_POOL, w, x)
+    if x.dtype is not _BF16:
+        return _pool(AVERAGE_POOL, w, x)
+    y = _pool(AVERAGE_POOL, w, cast(x, _F32))
+    return None if y is None else cast(y, _BF16)
 
 
 def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
@@ -95,10 +107,11 @@ def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
     run = _found(MAX_POOL_GRADIENT, w, 6, g, x, y)
     if run is None:
         return None
+    dtype, rank = x.dtype, len(w.window)
     result = np.empty(x.shape, np.float32)
-    rank = len(w.window)
+    g, x, y = (cast(a, _F32) for a in (g, x, y))
     run(*_work(x, x, y, g), *(_image(a, rank) for a in (g, x, y, result)), _window(w))
-    return result
+    return cast(result, dtype)
 
 
 def average_pool_gradient(w: Windows, g: Array) -> Array | None:
@@ -107,6 +120,6 @@ def average_pool_gradient(w: Windows, g: Array) -> Array | None:
     if run is None:
         return None
     result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
-    images = _image(g, len(w.window)), _image(result, len(w.window))
+    images = _image(cast(g, _F32), len(w.window)), _image(result, len(w.window))
     run(*_work(result, g), *images, _window(w))
-    return result
+    return cast(result, g.dtype)

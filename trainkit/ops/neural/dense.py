@@ -67,11 +67,18 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
 
 
+def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
+    if g.dtype is _BF16:
+        return bfloat16_columns_tuned.rectified_gradient(g, y)
+    pair: tuple[Array, Array] | None = pool_tuned.rectified_gradient(g, y)
+    return pair
+
+
 @primitive(
     _rectified_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=pool_tuned.rectified_gradient.facet(),
+    tuned=pool_tuned.rectified_gradient.facet(_rectified_by_kernel),
 )
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
