@@ -12,6 +12,8 @@ from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.kernels.elementwise.elementwise_tuned import PARALLEL
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
+from trainkit.ops.math.elementwise import keep_where
+from trainkit.ops.neural.activations import relu_gradient
 
 KERNELS = {
     name: kernel
@@ -167,3 +169,32 @@ def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_versio
     assert KERNELS["where"](x[0] > 0, x, x) is None
     assert KERNELS["silu"](x.astype("float64")) is None
     assert KERNELS["silu_gradient"](x, x[:1]) is None
+
+
+OF_BFLOAT16 = {
+    "relu": (tk.ops.relu, 1),
+    "relu6": (tk.ops.relu6, 1),
+    "relu_gradient": (relu_gradient, 2),
+    "keep_where": (keep_where, 1),
+}
+
+
+@pytest.mark.parametrize("name", OF_BFLOAT16)
+def test_bfloat16_has_the_bits_of_the_plain_version(kernels, name):
+    op, count = OF_BFLOAT16[name]
+    bits = np.arange(1 << 16, dtype=np.uint16).view(tk.bfloat16.dtype)  # all there are
+    arrays = [bits.reshape(256, 256), bits[::-1].reshape(256, 256).T][:count]
+    if name == "keep_where":
+        arrays.append(np.arange(1 << 16).reshape(256, 256) % 3 == 0)
+    results = []
+    for mode in ("off", "eager"):
+        kernels(mode)
+        with np.errstate(all="ignore"):
+            results.append(op(*map(tk.constant, arrays)).numpy())
+    run = PRIMITIVES[op.primitive.name if hasattr(op, "primitive") else name].facets.tuned.run
+    assert run(*arrays) is not None  # it was the kernel that gave the second result
+    plain, tuned = results
+    known = ~np.isnan(plain.astype("float32"))
+    assert tuned.dtype == plain.dtype
+    np.testing.assert_array_equal(np.isnan(tuned.astype("float32")), ~known)
+    np.testing.assert_array_equal(tuned.view("u2")[known], plain.view("u2")[known])

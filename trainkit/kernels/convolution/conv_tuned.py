@@ -18,7 +18,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution import conv_layout, depthwise_tuned, winograd_tuned
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.elementwise.short_casts_tuned import cast
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul import bfloat16_tuned
@@ -102,7 +102,11 @@ def _fits(w: Windows, *arrays: Array) -> bool:
 
 
 def _shift_of(bias: Array | None, filters: int) -> Array:
-    return np.zeros(filters, np.float32) if bias is None else kernel_family.owned(cast(bias, _F32))
+    return (
+        np.zeros(filters, np.float32)
+        if bias is None
+        else kernel_family.owned(cast_array(bias, _F32))
+    )
 
 
 def _multiply(
@@ -123,8 +127,8 @@ def _multiply(
     y = bfloat16_tuned.product(rows, columns, bias, rectify, dtype)
     if y is not None:
         return y
-    y = product(cast(rows, _F32), cast(columns, _F32), bias, rectify)
-    return None if y is None else cast(y, dtype)
+    y = product(cast_array(rows, _F32), cast_array(columns, _F32), bias, rectify)
+    return None if y is None else cast_array(y, dtype)
 
 
 def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: int) -> float:
@@ -200,7 +204,7 @@ def forward(
         y = _multiply(_pixels_seen(w, x), columns, shift, rectify, weights, epilogue)
         if y is not None:
             return y.reshape(batch, *w.out, filters)
-    kernel = cast(kernel, _F32)
+    kernel = cast_array(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         # Outside of the image 0 times infinity is NaN by the formula; left out it would be nothing.
         if w.has_padding and not _finite(kernel):
@@ -219,7 +223,7 @@ def forward(
     if run is None:
         return None
     g = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
-    x, y = cast(x, _F32), np.empty((batch, *w.out, filters), np.float32)
+    x, y = cast_array(x, _F32), np.empty((batch, *w.out, filters), np.float32)
     plan = conv_layout.forward(g)
     matrix = kernel_family.owned(kernel).reshape(1, plan.depth, filters)
     # Then the kernel's rows are the rows of a tile already.
@@ -231,7 +235,7 @@ def forward(
     shift = _shift_of(bias, filters)
     work = run, _pool(w, batch, channels, filters, groups)
     _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], np.float32(low))
-    return _with_epilogue(cast(y, dtype), epilogue)
+    return _with_epilogue(cast_array(y, dtype), epilogue)
 
 
 def _blocks_of(kernel: Array, plan: PixelPlan, width: int) -> Array:
@@ -272,7 +276,7 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         pixels = _multiply(kernel_family.owned(g).reshape(-1, filters), rows.T)
         if pixels is not None:
             return _spread_pixels(w, pixels.reshape(batch, *w.out, channels))
-    kernel = cast(kernel, _F32)
+    kernel = cast_array(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
     if winograd_tuned.serves(w, batch, channels, filters, groups):
@@ -293,11 +297,11 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         (1, -1, filters) if each else (-1, inside, filters)
     )
     none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
-    grads, pack = _lines(cast(g, _F32), geometry.out), _PACKED if each else _TURNED
+    grads, pack = _lines(cast_array(g, _F32), geometry.out), _PACKED if each else _TURNED
     work = run, _pool(w, batch, channels, filters, groups)
     for plan in plans:
         _run_pixels(work, plan, grads, turned, pack, none, y, geometry.tile[1], low)
-    return cast(y, dtype)
+    return cast_array(y, dtype)
 
 
 def _pixels_seen(w: Windows, x: Array) -> Array:
@@ -355,7 +359,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
         return None
     if w.has_padding and _has_blind_windows(w) and not _finite(g):
         return None
-    return cast(gradient, x.dtype)
+    return cast_array(gradient, x.dtype)
 
 
 def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
@@ -386,7 +390,7 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)
     y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
-    x, g = cast(x, _F32), cast(g, _F32)
+    x, g = cast_array(x, _F32), cast_array(g, _F32)
     grads = kernel_family.owned(g).reshape(batch, -1, filters)
     source = np.empty(plan.source, np.float32)
     tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit.array_kernel import ArrayKernel
+from trainkit.kernels.jit.kernel_family import Family, owned
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
 
 PARALLEL = 1 << 16
 """About so many elements are worth a second thread.
@@ -40,3 +48,39 @@ gelu_tanh = _kernel("gelu_tanh", "flat", 1.0, PARALLEL)
 silu_gradient = _kernel("silu_gradient", "flat flat", 1.2, PARALLEL)
 gelu_erf_gradient = _kernel("gelu_erf_gradient", "flat flat", 3.0)
 gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", 2.5, PARALLEL)
+
+# ------------------------------------------------------------------ bfloat16
+
+_BF16 = bfloat16.dtype
+_SECONDS, _NANOSECONDS = 2e-9, 0.1
+"""What `ml_dtypes` takes for an element, and nanoseconds that the kernels do."""
+
+
+def by_dtype(kernel: ArrayKernel) -> Callable[..., Array | None]:
+    """`kernel` for float32, and the one of its name that reads bits for bfloat16."""
+    file = "elementwise.half_elementwise_compiled"
+    half = Family(f"half_{kernel.name}", file, kernel.name, exact=True)
+
+    def run(*arrays: Array) -> Array | None:
+        if getattr(arrays[-1], "dtype", None) is not _BF16:
+            result: Array | None = kernel(*arrays)
+            return result
+        return _of_bits(half, arrays)
+
+    return run
+
+
+def _of_bits(half: Family, arrays: tuple[Array, ...]) -> Array | None:
+    x = arrays[-1]
+    if any(type(a) is not np.ndarray or a.shape != x.shape for a in arrays):
+        return None
+    if any(a.dtype not in (_BF16, np.bool_) for a in arrays) or not x.size:
+        return None
+    run = half.find((), _SECONDS * x.size)
+    if run is None:
+        return None
+    y = np.empty(x.shape, _BF16)
+    flat = [owned(a).reshape(-1) for a in (*arrays, y)]
+    bits = [a.view(np.uint16) if a.dtype is _BF16 else a for a in flat]
+    run(*shared(_NANOSECONDS * x.size), *bits)
+    return y

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.elementwise.short_casts_tuned import cast
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
@@ -98,8 +98,8 @@ def average_pool(w: Windows, x: Array) -> Array | None:
         return None
     if x.dtype is not _BF16:
         return _pool(AVERAGE_POOL, w, x)
-    y = _pool(AVERAGE_POOL, w, cast(x, _F32))
-    return None if y is None else cast(y, _BF16)
+    y = _pool(AVERAGE_POOL, w, cast_array(x, _F32))
+    return None if y is None else cast_array(y, _BF16)
 
 
 def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
@@ -109,9 +109,9 @@ def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
         return None
     dtype, rank = x.dtype, len(w.window)
     result = np.empty(x.shape, np.float32)
-    g, x, y = (cast(a, _F32) for a in (g, x, y))
+    g, x, y = (cast_array(a, _F32) for a in (g, x, y))
     run(*_work(x, x, y, g), *(_image(a, rank) for a in (g, x, y, result)), _window(w))
-    return cast(result, dtype)
+    return cast_array(result, dtype)
 
 
 def average_pool_gradient(w: Windows, g: Array) -> Array | None:
@@ -120,6 +120,6 @@ def average_pool_gradient(w: Windows, g: Array) -> Array | None:
     if run is None:
         return None
     result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
-    images = _image(cast(g, _F32), len(w.window)), _image(result, len(w.window))
+    images = _image(cast_array(g, _F32), len(w.window)), _image(result, len(w.window))
     run(*_work(result, g), *images, _window(w))
-    return cast(result, g.dtype)
+    return cast_array(result, g.dtype)

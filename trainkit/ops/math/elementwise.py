@@ -454,6 +454,9 @@ tanh.declare(residuals=frozenset({RESULT}))
 # ------------------------------------------------------------------ choice
 
 
+_kept_by_kernel = elementwise_tuned.by_dtype(elementwise_tuned.keep_where)
+
+
 def _kept_on_gpu(xp: ArrayModule, x: Array, mask: Array) -> Array:
     """CuPy chooses between float32 where bfloat16 is given."""
     return xp.where(mask, x, 0).astype(x.dtype, copy=False)
@@ -463,7 +466,7 @@ def _kept_on_gpu(xp: ArrayModule, x: Array, mask: Array) -> Array:
     shapes.unchanged_number,
     semantics=ELEMENTWISE,
     tuned=elementwise_tuned.keep_where.facet(
-        lambda x, mask: elementwise_tuned.keep_where(mask, x), on_gpu=(_kept_on_gpu,)
+        lambda x, mask: _kept_by_kernel(mask, x), on_gpu=(_kept_on_gpu,)
     ),
 )
 def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:

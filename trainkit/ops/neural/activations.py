@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    tuned=elementwise_tuned.relu_gradient.facet(),
+    tuned=elementwise_tuned.relu_gradient.facet(
+        elementwise_tuned.by_dtype(elementwise_tuned.relu_gradient)
+    ),
 )
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     """`g` where the output `y` of a rectifier is above 0, else 0."""
@@ -55,7 +57,7 @@ relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
     shapes.unchanged_number,
     semantics=ELEMENTWISE,
     recompute="cheap",
-    tuned=elementwise_tuned.relu.facet(),
+    tuned=elementwise_tuned.relu.facet(elementwise_tuned.by_dtype(elementwise_tuned.relu)),
 )
 def relu(xp: ArrayModule, x: Array) -> Array:
     """Rectifier max(x, 0); the slope at 0 is 0.
@@ -69,7 +71,11 @@ relu.gradients(lambda g, y, x: relu_gradient(g, y))
 relu.declare(residuals=frozenset({RESULT}))
 
 
-@primitive(shapes.unchanged_number, semantics=ELEMENTWISE, tuned=elementwise_tuned.relu6.facet())
+@primitive(
+    shapes.unchanged_number,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.relu6.facet(elementwise_tuned.by_dtype(elementwise_tuned.relu6)),
+)
 def relu6(xp: ArrayModule, x: Array) -> Array:
     """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010.
 
