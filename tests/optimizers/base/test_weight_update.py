@@ -10,6 +10,7 @@ from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.kernels.jit import kernel_family
 from trainkit.ops.math.update_weights import update_weights
 from trainkit.optimizers.base.clipping import ClipLimits, ClippingRule
+from trainkit.optimizers.base.weight_update import WeightUpdate
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -45,7 +46,7 @@ def update_nodes(compiled, *args):
     """The nodes that update weights; clipping before them is a node of the same kind."""
     graph = compiled.get_concrete_function(*args).graph
     nodes = [node for node in graph.nodes if node.primitive is update_weights.primitive]
-    return [node for node in nodes if not isinstance(node.settings["rule"], ClippingRule)]
+    return [node for node in nodes if isinstance(node.settings["rule"], WeightUpdate)]
 
 
 OPTIMIZERS = {
@@ -321,6 +322,51 @@ def test_a_branch_clips_by_operations():
         results.append(state_of(optimizer, weights))
     for eager, compiled in zip(*results, strict=True):
         np.testing.assert_array_equal(eager, compiled)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_sums_over_a_period_are_two_nodes_whatever_the_number_of_weights(scaled):
+    counts = []
+    for count in (1, 3):
+        weights = [w for seed in range(count) for w in made_weights(seed)]
+        optimizer = tk.optimizers.Adam(0.1, gradient_accumulation_steps=2)
+        outer = tk.optimizers.LossScaleOptimizer(optimizer) if scaled else optimizer
+        step = stepper(outer, weights, tk.function)
+        graph = step.get_concrete_function(tk.constant(1.0)).graph
+        rules = [n.settings["rule"] for n in graph.nodes if n.primitive is update_weights.primitive]
+        counts.append([repr(rule) for rule in rules])
+    assert counts == [["<means of a period>", "<sums of a period>", "<rule of Adam>"]] * 2
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_sums_over_a_period_are_written_where_they_lie_unless_somebody_holds_them(jit_compile):
+    optimizer, weights = tk.optimizers.Adam(0.1, gradient_accumulation_steps=3), made_weights()
+    step = stepper(optimizer, weights, tk.function(jit_compile=jit_compile))
+    step(tk.constant(1.0))
+    sums = [optimizer.state_of(w).slots["accumulated_gradient"] for w in weights]
+    places = [v._value._array.ctypes.data for v in sums]
+    held, copy = sums[0].value(), sums[0].numpy().copy()
+    for _ in range(3):
+        step(tk.constant(1.0))
+    assert [v._value._array.ctypes.data for v in sums[1:]] == places[1:]
+    np.testing.assert_array_equal(held.numpy(), copy)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("factor", [np.inf, np.nan])
+def test_sums_stay_where_a_step_is_left_out(factor, jit_compile):
+    inner, weights = tk.optimizers.Adam(0.1, gradient_accumulation_steps=3), made_weights()
+    optimizer = tk.optimizers.LossScaleOptimizer(inner)
+    step = stepper(optimizer, weights, tk.function(jit_compile=jit_compile))
+    step(tk.constant(1.0))
+    before = state_of(inner, weights)
+    step(tk.constant(factor))
+    for a, b in zip(before, state_of(inner, weights), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for _ in range(2):
+        step(tk.constant(1.0))
+    assert all((v.numpy() == 0).all() for v in inner._states.accumulated())
+    assert not np.array_equal(weights[0].numpy(), before[0])
 
 
 def test_the_rule_of_clipping_shows_its_bound():

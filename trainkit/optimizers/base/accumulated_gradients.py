@@ -8,7 +8,7 @@ gradients of each step: their checkpoints are written by one thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,10 @@ from trainkit import ops
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core import devices
+from trainkit.core.devices import XP_OF
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.core.variable import OVERWRITTEN, Variable
+from trainkit.core.variable import OVERWRITTEN, Variable, writable_arrays
 from trainkit.ops.collective.all_reduce import all_reduce
 from trainkit.optimizers.base.joined_gradients import joined, joined_gradients
 from trainkit.optimizers.base.overwriting import is_overwritten
@@ -200,24 +201,113 @@ def add_gradients(
     pairs = [(state, True) for state in states] + [
         (state, False) for state in _states_without(optimizer, states)
     ]
+    at_once = (
+        [] if replica is not None else on.means_at_once(states, grads, is_last, finite, period)
+    )
     added = [*grads, *[None] * (len(pairs) - len(grads))]
     sums = [
         on.add_to_sum(state.slots[SLOT], grad, is_last, finite)
-        for (state, _), grad in zip(pairs, added, strict=True)
+        for (state, _), grad in list(zip(pairs, added, strict=True))[len(at_once) :]
     ]
     if is_last is False:
         return PeriodMeans([], [], [], False)
     if replica is not None:
         # in other steps of a period nothing is sent
         sums = on.joined_sums(sums, replica, is_last)
-    means = PeriodMeans([], [], [], is_last)
-    for (state, has_gradient), total in zip(pairs, sums, strict=True):
+    n = len(at_once)
+    means = PeriodMeans(states[:n], at_once, [None] * n, is_last)
+    for (state, has_gradient), total in zip(pairs[n:], sums, strict=True):
         condition = None if has_gradient else on.is_any(total)
         if condition is not False:
             means.states.append(state)
             means.grads.append(total / period)
             means.conditions.append(None if condition is True else condition)
     return means
+
+
+class PeriodRule:
+    """What becomes of all sums of a step, as the `rule` of `update_weights`: one node of a graph.
+
+    It takes a bool that says whether the step is the last of a period, one for whether it counts,
+    if there is one, then for each weight its sum so far and its gradient. It gives for each weight
+    the sum after the step, or the mean over the period, which only the last step reads.
+
+    Args:
+        period: what sums are divided by; `None` for sums, which begin anew after the last step.
+        is_conditional: whether there is the second bool.
+    """
+
+    n_buffers = 2
+
+    def __init__(self, period: int | None, is_conditional: bool) -> None:
+        self._period = period
+        self._is_conditional = is_conditional
+        self.n_numbers = 1 + is_conditional
+
+    def __repr__(self) -> str:
+        return "<sums of a period>" if self._period is None else "<means of a period>"
+
+    def _result(self, numbers: Sequence[Any], total: Any, grad: Any) -> Any:
+        counts = all(numbers[1:])
+        if self._period is not None:
+            # nobody reads the other; the sum itself would seem to be held, and be copied
+            return (total + grad) / self._period if counts and numbers[0] else grad
+        if not counts:
+            return total
+        return XP_OF[type(total)].zeros_like(total) if numbers[0] else total + grad
+
+    def results(self, xp: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The sum or mean of each weight.
+
+        Args:
+            xp: NumPy or CuPy.
+            arrays: the bools, then the sum and the gradient of each weight.
+        """
+        numbers, totals = arrays[: self.n_numbers], arrays[self.n_numbers :: 2]
+        grads = arrays[self.n_numbers + 1 :: 2]
+        return tuple(self._result(numbers, *pair) for pair in zip(totals, grads, strict=True))
+
+    def bound(self, buffers: Sequence[Variable | None]) -> Callable[..., list[Any]]:
+        """The same, where sums are written to their variables.
+
+        Args:
+            buffers: the variable of each sum, `None` for one that is given and not written over.
+        """
+
+        def run(*arrays: Any) -> list[Any]:
+            numbers, rest = arrays[: self.n_numbers], iter(arrays[self.n_numbers :])
+            results = []
+            for variable in buffers:
+                total = None if variable is not None else next(rest)
+                grad = next(rest)
+                if variable is None:
+                    results.append(self._result(numbers, total, grad))
+                elif all(numbers[1:]):
+                    total = writable_arrays([variable])[0]
+                    if numbers[0]:
+                        total[...] = 0
+                    else:
+                        np.add(total, grad, out=total)
+            return results
+
+        return run
+
+    def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
+        """The same of symbols, by operations for each weight.
+
+        Args:
+            inputs: what `results` takes.
+        """
+        numbers, totals = inputs[: self.n_numbers], inputs[self.n_numbers :: 2]
+        results = []
+        for total, grad in zip(totals, inputs[self.n_numbers + 1 :: 2], strict=True):
+            after = total + grad
+            if self._period is not None:
+                results.append(after / self._period)
+                continue
+            after = ops.where(numbers[0], ops.zeros_like(after), after)
+            results.append(ops.where(numbers[1], after, total) if len(numbers) > 1 else after)
+        return results
 
 
 def _states_without(optimizer: Optimizer, states: Sequence[SlotState]) -> list[SlotState]:

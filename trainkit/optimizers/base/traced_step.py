@@ -16,6 +16,8 @@ from trainkit.core.variable import Variable
 from trainkit.graph.ir.copied_calls import CopiedCalls
 from trainkit.graph.ir.graph import Graph
 from trainkit.ops.math.update_weights import update_weights
+from trainkit.optimizers.base.accumulated_gradients import SLOT as SUM
+from trainkit.optimizers.base.accumulated_gradients import PeriodRule
 from trainkit.optimizers.base.clipping import ClipLimits, ClippingRule, clip_gradients
 from trainkit.optimizers.base.flat_update import WIDE
 from trainkit.optimizers.base.joined_gradients import joined
@@ -100,6 +102,36 @@ class TensorMedium:
         total = slot.value() if grad is None else slot.value() + grad
         self.assign_where(finite, slot, ops.where(is_last, ops.zeros_like(total), total))
         return total
+
+    def means_at_once(
+        self,
+        states: list[SlotState],
+        grads: list[Any],
+        is_last: Any,
+        finite: Any,
+        period: int,
+    ) -> list[Any]:
+        """Add gradients to their sums by one node, and give the means over a period by another.
+
+        There are none where that can't be: in branches and bodies of loops, for gradients of
+        unknown sizes, and where a weight comes twice.
+        """
+        is_sized = all(
+            grad.shape.is_fully_defined() and tuple(grad.shape) == tuple(state.weight.shape)
+            for state, grad in zip(states, grads, strict=True)
+        )
+        once = len(set(map(id, states))) == len(states)
+        if not once or not is_sized or not states or not _is_outermost():
+            return []
+        sums = [state.slots[SUM] for state in states]
+        inputs = [is_last] if finite is None else [is_last, finite]
+        for total, grad in zip(sums, grads, strict=True):
+            inputs += [total.value(), grad]
+        means = update_weights(*inputs, rule=PeriodRule(period, finite is not None))
+        totals = update_weights(*inputs, rule=PeriodRule(None, finite is not None))
+        for variable, total in zip(sums, totals, strict=True):
+            variable.assign(total)
+        return list(means)
 
     def joined_sums(self, sums: list[Any], replica: Replica, is_last: Any) -> list[Any]:
         """Sums added up over all replicas in the last step."""
