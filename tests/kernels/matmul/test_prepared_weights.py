@@ -49,7 +49,18 @@ def test_an_epilogue_is_rounded_step_by_step(eager, rng, shape, rectifier, adds)
 @pytest.mark.parametrize("rectifier", [NONE, RELU6], ids=["none", "relu6"])
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("size", [(300, 700, 130), (49, 1100, 64), (5, 2000, 64), (700, 30, 60)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (300, 700, 130),
+        (49, 1100, 64),
+        (5, 2000, 64),
+        (700, 30, 60),
+        (16, 1100, 64),
+        (31, 200, 75),
+        (400, 60, 16),
+    ],
+)
 def test_a_finished_product_has_the_bits_of_its_parts(eager, rng, size, biased, kept, rectifier):
     rows, depth, columns = size
     x, w = (rng.normal(size=s).astype("float32") for s in ((rows, depth), (depth, columns)))
@@ -107,6 +118,14 @@ def test_what_changes_often_is_held_later_each_time(rng):
             calls += 1
         held_after.append(calls)
     assert held_after == [2, 3, 5, 9]
+
+
+def test_strips_of_a_view_or_another_layout_are_not_those_of_the_array(rng):
+    array, weights = rng.normal(size=(4, 4)), PreparedWeights()
+    for view, factor in ((array.T, 1), (array, 2), (array, 3), (array, 2), (array.T, 1)):
+        for _ in range(40):
+            strips = weights.strips(view, lambda x, factor=factor: x * factor, factor)
+        np.testing.assert_array_equal(strips, view * factor)
 
 
 def test_nothing_is_held_after_it_was_let_go(rng):

@@ -26,6 +26,10 @@ SIZES = [
     (24, 120, 300),
     (27, 513, 333),  # tiles of all kinds, and one number that is left
     (45, 512, 160),
+    (16, 784, 256),  # rows that tiles of other heights would cover in vain
+    (30, 1030, 95),
+    (400, 60, 48),  # one vector of columns is left
+    (63, 600, 10),
 ]
 
 

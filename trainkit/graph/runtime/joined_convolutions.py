@@ -91,11 +91,15 @@ def _multiplier(primitive: Any) -> Any:
         activation: str | None = None,
     ) -> Array:
         # fewer go to the body, whose bits are others
-        if x.ndim > 1 and x.size >= product_tuned.FEWEST and x.flags.c_contiguous:
-            rows = x.reshape(-1, x.shape[-1])
+        if x.size < product_tuned.FEWEST:
+            if primitive is matmul.primitive:
+                return primitive.body(xp, x, kernel)
+            return primitive.body(xp, x, kernel, bias, activation=activation)
+        if x.ndim > 1 and x.flags.c_contiguous:
+            rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
             y = multiply_and_finish(rows, kernel, bias, activation, weights)
             if y is not None:
-                return y.reshape(*x.shape[:-1], -1)
+                return y if x.ndim == 2 else y.reshape(*x.shape[:-1], -1)
         if primitive is matmul.primitive:
             return primitive.kernel(xp, x, kernel)
         return primitive.kernel(xp, x, kernel, bias, activation=activation)

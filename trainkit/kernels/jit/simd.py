@@ -34,13 +34,20 @@ class Tile:
 
     def weights(self, base: Any) -> list[Any]:
         """A row of vectors from `base` on."""
-        return [self._load(self.plus(base, v * self.width)) for v in range(self.vectors)]
+        return [self.vector_at(self.plus(base, v * self.width)) for v in range(self.vectors)]
 
-    def _load(self, at: Any) -> Any:
+    def vector_at(self, at: Any) -> Any:
+        """The vector at an address."""
         load = self.builder.load(self.builder.inttoptr(at, self.vector.as_pointer()))
         # Rows of an array start at any float, where LLVM would assume the alignment of a vector.
         load.align = BYTES
         return load
+
+    def between(self, value: Any, low: Any, high: Any) -> Any:
+        """`value` held between two vectors; NaN stays, and -0 becomes a limit of 0."""
+        is_above = self.builder.fcmp_unordered(">", value, low)
+        value = self.builder.select(is_above, value, low)
+        return self.builder.select(self.builder.fcmp_ordered(">", value, high), high, value)
 
     def store(self, value: Any, at: Any) -> None:
         """Write a vector."""

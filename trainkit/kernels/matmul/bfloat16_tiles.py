@@ -62,7 +62,9 @@ class _Rounding(_WordTile):
 
     def weights(self, base: Any) -> list[Any]:
         """A row of vectors from `base` on."""
-        return [self._load(self.plus(base, v * BYTES * self.lanes)) for v in range(self.vectors)]
+        return [
+            self.vector_at(self.plus(base, v * BYTES * self.lanes)) for v in range(self.vectors)
+        ]
 
     def masked_row(self, at: Any, masks: list[Any]) -> list[Any]:
         """A row of vectors, 0 in lanes that are masked out."""

@@ -56,10 +56,7 @@ def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, h
         value = builder.fadd(builder.fmul(read(y), read(factor)), read(shift))
         if is_added:
             value = builder.fadd(value, read(residual))
-        # -0 is not above 0, so it becomes the limit 0, as by a maximum
-        value = builder.select(builder.fcmp_unordered(">", value, lower), value, lower)
-        value = builder.select(builder.fcmp_ordered(">", value, upper), upper, value)
-        tile.masked_store(value, tile.plus(y, offset), mask)
+        tile.masked_store(tile.between(value, lower, upper), tile.plus(y, offset), mask)
         loop.close([tile.plus(offset, tile.width)])
         return context.get_dummy_value()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,11 +39,16 @@ class Epilogue(NamedTuple):
     @property
     def limits(self) -> tuple[Any, Any]:
         """The smallest and the largest result, as float32."""
-        return np.float32(self.rectifier.low), np.float32(self.rectifier.high)
+        return _limits(self.rectifier)
 
     def residual_of(self, shape: tuple[int, ...], empty: Array) -> Array:
         """The residual as an array of `shape`, `empty` where there is none."""
         return empty if self.residual is None else self.residual.reshape(shape)
+
+
+@lru_cache
+def _limits(rectifier: Rectifier) -> tuple[Any, Any]:
+    return np.float32(rectifier.low), np.float32(rectifier.high)
 
 
 def is_compiled() -> bool:
@@ -53,13 +59,16 @@ def is_compiled() -> bool:
 def fits(epilogue: Epilogue, shape: tuple[int, ...]) -> bool:
     """Whether kernels may read an epilogue of results of `shape` where its arrays lie."""
     factor, shift, residual, _ = epilogue
-    arrays = (factor, shift) if residual is None else (factor, shift, residual)
-    return (
-        factor.shape == shift.shape == shape[-1:]
-        and (residual is None or residual.shape == shape)
-        # the kernels' types are those of arrays that may be written
-        and all(a.dtype is _F32 and a.flags.carray for a in arrays)
-    )
+    if not factor.shape == shift.shape == shape[-1:]:
+        return False
+    if residual is not None and not (residual.shape == shape and _is_readable(residual)):
+        return False
+    return _is_readable(factor) and _is_readable(shift)
+
+
+def _is_readable(array: Array) -> bool:
+    # the kernels' types are those of arrays that may be written
+    return array.dtype is _F32 and array.flags.carray
 
 
 def finish(y: Array, epilogue: Epilogue) -> bool:

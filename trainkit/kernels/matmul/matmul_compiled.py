@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import types
@@ -14,6 +14,8 @@ from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
 from trainkit.kernels.jit.simd import Loop, Tile, literal
 
+CUT, WHOLE, FETCHING = 0, 1, 2
+"""Kinds of tiles of blocks."""
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
 WIDE = _VECTORS * _LANES
@@ -137,12 +139,13 @@ def whole_product_tile(
 
 
 @intrinsic(prefer_literal=True)
-def fetching_product_tile(
+def block_tile(
     typing,
     size,
     rows,
     vectors,
     lanes,
+    kind,
     x,
     x_step,
     x_next,
@@ -151,12 +154,19 @@ def fetching_product_tile(
     depth,
     start,
     start_step,
+    last,
     y,
     y_step,
+    count,
     following,
     ahead,
+    factor,
+    shift,
+    residual,
+    low,
+    high,
 ):
-    """As `whole_product_tile` with all rows, which brings near what comes next meanwhile.
+    """A tile of a block of a large product, and what follows the product.
 
     Args:
         typing: Numba's.
@@ -164,7 +174,9 @@ def fetching_product_tile(
         rows: a literal.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
-        x: as for `product_tile`, and so are those up to y_step.
+        kind: `CUT` as `product_tile`; `WHOLE` as `whole_product_tile`; `FETCHING` as that with all
+            rows, which brings near what comes next meanwhile; a literal.
+        x: as for `product_tile`, and so are those up to count.
         x_step: bytes.
         x_next: bytes.
         w: address.
@@ -172,35 +184,55 @@ def fetching_product_tile(
         depth: numbers.
         start: address.
         start_step: bytes.
+        last: number of a row.
         y: address.
         y_step: bytes.
+        count: numbers of a row.
         following: address of the results of the next tile, asked for meanwhile: writes that miss
             the caches would hold up all that comes behind them.
         ahead: address of lines, one for each number of a row, that are asked for, too.
+        factor: address of a row that results are multiplied by; with 0 nothing follows. Numbers of
+            8 bytes have nothing that follows them.
+        shift: address of a row that is added to them.
+        residual: address of rows that are added then, as far apart as those of y, which `FETCHING`
+            tiles ask for meanwhile; or 0.
+        low: the smallest result.
+        high: the largest one; NaN stays.
     """
-    literals = size, rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 13)
+    literals = size, rows, vectors, lanes, kind
+    sizes = [literal(each) for each in literals]
+    signature = types.void(*literals, *(types.intp,) * 17, *(types.float32,) * 2)
 
     def codegen(context, builder, signature, arguments):
-        tile = _TILES[sizes[0]](builder, *sizes[1:])
-        last = tile.word(tile.rows - 1)
-        *operands, y, y_step, following, ahead = arguments[4:]
-        fetched = following, ahead
-        _write_tile(tile, [*operands, last, y, y_step], None, fetched)
+        tile, kind = _TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
+        operands, (count, *fetched) = arguments[5:16], arguments[16:19]
+        follows = _TileEpilogue(*arguments[19:]) if sizes[0] == 4 else None
+        masks = tile.masks(count) if kind == CUT else None
+        _write_tile(tile, operands, masks, fetched if kind == FETCHING else None, follows)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
-def _write_tile(tile, arguments, masks, fetched=None):
+class _TileEpilogue(NamedTuple):
+    """The last arguments of `block_tile`, which see."""
+
+    factor: Any
+    shift: Any
+    residual: Any
+    low: Any
+    high: Any
+
+
+def _write_tile(tile, arguments, masks, fetched=None, follows=None):
     """Emit the code of a tile.
 
     Args:
         tile: its sizes.
         arguments: those of `product_tile`.
         masks: which columns there are, `None` for all.
-        fetched: the last two arguments of `fetching_product_tile`, `None` for none.
+        fetched: `following` and `ahead` of `block_tile`, `None` for none.
+        follows: what may follow, an `_TileEpilogue`, or `None`.
     """
     builder = tile.builder
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
@@ -216,6 +248,13 @@ def _write_tile(tile, arguments, masks, fetched=None):
         sums += row_at(tile.plus(start, builder.mul(q, start_step)))
     apart = [builder.mul(q, x_step) for q in numbered]
     first_line, ahead = fetched or [tile.word(0)] * 2
+    if fetched and follows:
+        # at once and not in the rounds below, which more requests would make a third longer
+        with builder.if_then(builder.icmp_signed("!=", follows.residual, tile.word(0))):
+            for q in numbered:
+                for v in range(tile.vectors):
+                    beside = tile.plus(follows.residual, builder.mul(q, y_step), v * tile.width)
+                    tile.fetch_line(beside)
     loop = Loop(builder, depth, [x, w, first_line, ahead, *sums])
     at, weight, line, far_line, *sums = loop.values
     if fetched:
@@ -231,13 +270,56 @@ def _write_tile(tile, arguments, masks, fetched=None):
         far_line = tile.plus(far_line, CACHE_LINE)
     next_numbers = tile.plus(at, x_next), tile.plus(weight, w_step)
     _, _, _, _, *sums = loop.close([*next_numbers, line, far_line, *sums])
+    apart = [builder.mul(q, y_step) for q in numbered]
+    if follows is None:
+        _write_sums(tile, sums, y, apart, masks)
+        return
+    with builder.if_else(builder.icmp_signed("!=", follows.factor, tile.word(0))) as (then, other):
+        with (
+            then,
+            builder.if_else(builder.icmp_signed("!=", follows.residual, tile.word(0))) as (
+                beside_residual,
+                alone,
+            ),
+        ):
+            with beside_residual:
+                _write_finished(tile, sums, y, apart, masks, follows, is_added=True)
+            with alone:
+                _write_finished(tile, sums, y, apart, masks, follows, is_added=False)
+        with other:
+            _write_sums(tile, sums, y, apart, masks)
+
+
+def _write_sums(tile, sums, y, apart, masks):
+    """Emit the stores of a tile, whose rows are `apart` bytes from y."""
     for i, total in enumerate(sums):
-        to = builder.mul(numbered[i // tile.vectors], y_step)
-        address = tile.plus(y, to, i % tile.vectors * tile.width)
+        v = i % tile.vectors
+        address = tile.plus(y, apart[i // tile.vectors], v * tile.width)
         if masks is None:
             tile.store(total, address)
         else:
-            tile.masked_store(total, address, masks[i % tile.vectors])
+            tile.masked_store(total, address, masks[v])
+
+
+def _write_finished(tile, sums, y, apart, masks, follows, is_added):
+    """The same of what follows the sums: each step is rounded by itself."""
+    builder = tile.builder
+    low, high = tile.spread(follows.low), tile.spread(follows.high)
+
+    def read(v, *terms):
+        at = tile.plus(*terms, v * tile.width)
+        return tile.vector_at(at) if masks is None else tile.masked_load(at, masks[v])
+
+    finished = list(sums)
+    for v in range(tile.vectors):
+        factor, shift = read(v, follows.factor), read(v, follows.shift)
+        for row, distance in enumerate(apart):
+            i = row * tile.vectors + v
+            value = builder.fadd(builder.fmul(sums[i], factor), shift)
+            if is_added:
+                value = builder.fadd(value, read(v, follows.residual, distance))
+            finished[i] = tile.between(value, low, high)
+    _write_sums(tile, finished, y, apart, masks)
 
 
 @compiled(parallel=False)

@@ -54,6 +54,7 @@ _ALL: list[tuple[weakref.ref[_Strips], ...]] = [()]
 _OWNERS: list[frozenset[int]] = [frozenset()]
 """The ids of their arrays, some of which may be gone: most variables have none of them."""
 _ADDING = forks.make_lock()
+_NO_LAYOUT = object()
 
 
 def _all() -> list[_Strips]:
@@ -63,10 +64,12 @@ def _all() -> list[_Strips]:
 class PreparedWeights:
     """The weights of one operation of a program."""
 
-    __slots__ = ("_calls", "_last", "_needed", "_strips")
+    __slots__ = ("_calls", "_last", "_layout", "_needed", "_strips")
 
     def __init__(self) -> None:
         self._strips: _Strips | None = None
+        # of strips of a whole array, which then tells by itself whether they are current
+        self._layout: Any = _NO_LAYOUT
         self._last: Callable[[], Any] | None = None
         self._calls, self._needed = 0, 1
 
@@ -83,9 +86,14 @@ class PreparedWeights:
             prepare: a function of them.
             layout: what it makes, in values that can be compared.
         """
+        strips = self._strips
+        if strips is not None and self._layout == layout:
+            # read first: strips that are let go in between are those of this array still
+            array = strips.array
+            if strips.owner is weights:
+                return array
         owner = _owner_of(weights)
         key = weights.ctypes.data, weights.shape, weights.strides, layout
-        strips = self._strips
         if strips is not None:
             # in this order: strips that are let go in between are those of this owner still
             array, is_current = strips.array, strips.owner is owner and strips.key == key
@@ -101,6 +109,7 @@ class PreparedWeights:
         if self._calls < self._needed:
             return None
         self._strips = _strips_of(owner, key, weights, prepare)
+        self._layout = layout if owner is weights else _NO_LAYOUT
         return None if self._strips is None else self._strips.array
 
 

@@ -21,7 +21,10 @@ from trainkit.kernels.jit.register_tiles import (
 )
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import (
-    fetching_product_tile,
+    CUT,
+    FETCHING,
+    WHOLE,
+    block_tile,
     product_tile,
     whole_product_tile,
 )
@@ -30,6 +33,9 @@ from trainkit.kernels.threads.parallel_for import chunk_range
 _ROWS, _VECTORS, _FLOATS = block_tiling()
 _SHORT = _ROWS // 2
 """Rows of the tiles of the last ones."""
+_EVEN = 8 if _FLOATS == 16 else 4
+"""Rows of the tiles of blocks that others would cover with more rows in vain: batches are powers of
+two."""
 _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
 _STRIPS = 8
@@ -56,6 +62,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     lanes = _FLOATS // each
     tile_columns, wide = _VECTORS * lanes, _WIDE_VECTORS * lanes
     vectors_of_rows = -(-_ROWS * each // _FLOATS)
+    none = np.float32(0)
     matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
 
@@ -140,21 +147,37 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         keep_alive(zeros)
 
     @compiled(parallel=False)
+    def has_even_rows(rows):
+        """Whether tiles of `_EVEN` rows work out fewer rows than those of `_ROWS` and `_SHORT`."""
+        tall_end = rows // _ROWS * _ROWS
+        usual = tall_end + (rows - tall_end + _SHORT - 1) // _SHORT * _SHORT
+        return (rows + _EVEN - 1) // _EVEN * _EVEN < usual
+
+    # The arithmetic of tiles stays as it is written, though what calls this may reorder its own.
+    @compiled(parallel=False, exact=True)
     def block_of(
-        x, x_step, x_next, w, w_step, w_next, w_strip, bias, y, y_step, depth, rows, columns
-    ):
+        x, x_step, x_next, w, w_step, w_next, w_strip, bias, y, y_step, depth, rows, columns,
+        factor_at, shift_at, residual_at, low, high,
+    ):  # fmt: skip
         """A block of a product, all given by addresses and the bytes from row to row.
 
         `x_next` and `w_next` are the bytes from one number of a row to the next, `w_strip` those
         from the columns of one tile to those of the next; of w, one of the first two is that of
-        neighbours. Sums start from the row at `bias`, from zeros where that is 0.
+        neighbours. Sums start from the row at `bias`, from zeros where that is 0. What follows the
+        product are the rows at `factor_at` and `shift_at`, if not 0, rows at `residual_at`, as far
+        apart as those of y, if not 0, and the limits.
         """
         packs = w_next != size or w_strip == size * tile_columns
         if packs and w_next == size and rows < _COPIED_ROWS:
             few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns)
+            if factor_at:
+                finish_block(
+                    y, y_step, factor_at, shift_at, residual_at, y_step, rows, columns, low, high
+                )
             return
         gathers = x_step == size and x_next > size and columns > tile_columns
         copies = x_next == size and x_step % _PAGE == 0 and columns > tile_columns
+        is_even = not gathers and has_even_rows(rows)
         deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
         strips = min(_STRIPS, (columns + tile_columns - 1) // tile_columns)
         # A line more from one to the next: at a power of two they would meet in the first cache.
@@ -187,30 +210,60 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                         some = min(_STRIPS * tile_columns, columns - f)
                         pack(source, w_step, w_next, deep, some, packed_at, strip_step)
                     source, step = packed_at + strip % _STRIPS * strip_step, size * tile_columns
-                for q in range(0, rows, _ROWS):
-                    x_rows, to = first + q // _ROWS * tile_step, y + q * y_step + size * f
+                # sums are complete with the last numbers of a row
+                factor, shift, residual = 0, 0, 0
+                if factor_at and k + deep == depth:
+                    factor, shift = factor_at + size * f, shift_at + size * f
+                    residual = residual_at + size * f if residual_at else 0
+                tall = _EVEN if is_even else _ROWS
+                for q in range(0, rows, tall):
+                    x_rows = first + q // _ROWS * tile_step + q % _ROWS * row_step
+                    to = y + q * y_step + size * f
                     start, start_step = zeros.ctypes.data, 0
                     if k:
                         start, start_step = to, y_step
                     elif bias:
                         start = bias + size * f
-                    if count == tile_columns and rows - q >= _ROWS:
+                    beside_to = residual + q * y_step if residual else 0
+                    last = min(tall, rows - q) - 1
+                    if count <= lanes:
+                        block_tile(
+                            size, _ROWS, 1, lanes, CUT, x_rows, row_step, next_step, source, step,
+                            deep, start, start_step, last, to, y_step, count, 0, 0,
+                            factor, shift, beside_to, low, high,
+                        )  # fmt: skip
+                    elif is_even and count == tile_columns:
+                        block_tile(
+                            size, _EVEN, _VECTORS, lanes, WHOLE, x_rows, row_step, next_step,
+                            source, step, deep, start, start_step, last, to, y_step, count, 0, 0,
+                            factor, shift, beside_to, low, high,
+                        )  # fmt: skip
+                    elif is_even:
+                        block_tile(
+                            size, _EVEN, _VECTORS, lanes, CUT, x_rows, row_step, next_step,
+                            source, step, deep, start, start_step, last, to, y_step, count, 0, 0,
+                            factor, shift, beside_to, low, high,
+                        )  # fmt: skip
+                    elif count == tile_columns and rows - q >= _ROWS:
                         following = to + _ROWS * y_step
                         if rows - q == _ROWS:
                             following = y + size * (f + tile_columns)
                         # numbers come from far while they are multiplied for the first time
                         ahead = x_rows if copies or gathers or f else x_rows + _ROWS * x_step
-                        fetching_product_tile(
-                            size, _ROWS, _VECTORS, lanes, x_rows, row_step, next_step, source, step,
-                            deep, start, start_step, to, y_step, following, ahead,
+                        block_tile(
+                            size, _ROWS, _VECTORS, lanes, FETCHING, x_rows, row_step, next_step,
+                            source, step, deep, start, start_step, last, to, y_step, count,
+                            following, ahead, factor, shift, beside_to, low, high,
                         )  # fmt: skip
-                        continue
-                    for p in range(0, min(_ROWS, rows - q), _SHORT):
-                        product_tile(
-                            size, _SHORT, _VECTORS, lanes, x_rows + p * row_step, row_step,
-                            next_step, source, step, deep, start + p * start_step, start_step,
-                            min(_SHORT, rows - q - p) - 1, to + p * y_step, y_step, count,
-                        )  # fmt: skip
+                    else:
+                        for p in range(0, last + 1, _SHORT):
+                            block_tile(
+                                size, _SHORT, _VECTORS, lanes, CUT, x_rows + p * row_step,
+                                row_step, next_step, source, step, deep, start + p * start_step,
+                                start_step, min(_SHORT - 1, last - p), to + p * y_step, y_step,
+                                count, 0, 0, factor, shift,
+                                beside_to + p * y_step if beside_to else 0, low, high,
+                            )  # fmt: skip
         keep_alive(beside)
         keep_alive(packed)
         keep_alive(zeros)
@@ -230,6 +283,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             tile_columns * w.strides[1],
             0, y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
+            0, 0, 0, none, none,
         )  # fmt: skip
 
     @by_parts(
@@ -246,7 +300,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
             tile_columns * w.strides[1], bias.ctypes.data + size * left,
             y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
-            x.shape[1], bottom - top, right - left,
+            x.shape[1], bottom - top, right - left, 0, 0, 0, none, none,
         )  # fmt: skip
         if low > -np.inf:
             for i in range(top, bottom):
@@ -273,6 +327,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 tile_columns * w.strides[3],
                 0, to + top * y.strides[2] + size * left, y.strides[2],
                 x.shape[3], min(height, rows - top), min(width, columns - left),
+                0, 0, 0, none, none,
             )  # fmt: skip
 
     return product, stacked_product, biased_product, block_of
@@ -314,15 +369,10 @@ def finished_product(
         w.ctypes.data + left // _COLUMNS * strip, w.strides[0], w.strides[1], strip,
         bias.ctypes.data + 4 * left if len(bias) else 0,
         y.ctypes.data + at, y.strides[0], x.shape[1], bottom - top, right - left,
+        factor.ctypes.data + 4 * left if len(factor) else 0, shift.ctypes.data + 4 * left,
+        residual.ctypes.data + at if residual.shape[0] else 0, low, high,
     )  # fmt: skip
-    if len(factor):
-        finish_block(
-            y.ctypes.data + at, y.strides[0],
-            factor.ctypes.data + 4 * left, shift.ctypes.data + 4 * left,
-            residual.ctypes.data + at if residual.shape[0] else 0, y.strides[0],
-            bottom - top, right - left, low, high,
-        )  # fmt: skip
-    elif low > -np.inf:
+    if len(factor) == 0 and low > -np.inf:
         for i in range(top, bottom):
             for j in range(left, right):
                 y[i, j] = low if y[i, j] < low else y[i, j]
