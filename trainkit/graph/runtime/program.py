@@ -562,6 +562,8 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     numbers = _numbers_of_gpu(node.inputs) if beside else {}
     if numbers and len(numbers) < len(inputs):
         return functools.partial(_run_beside_numbers, primitive, node.settings, numbers)
+    if not on_gpu and _has_kernel_of_bfloat16(node):
+        return functools.partial(_run_on_bfloat16, primitive, node.settings)
     if on_gpu or any(x.dtype is bfloat16 for x in inputs):
         return functools.partial(_run, primitive, node.settings)
     # NumPy's function itself where its dtype is the promised one: no call of Python's between
@@ -575,6 +577,21 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return np.matmul
     kernel = primitive.body if small else primitive.kernel
     return functools.partial(kernel, np, **node.settings)
+
+
+def _has_kernel_of_bfloat16(node: Node) -> bool:
+    """Whether a node has arrays of bfloat16, and a kernel for them."""
+    tuned = node.primitive.facets.tuned
+    if tuned is None or tuned.on_bfloat16 is None or tuned.of >= len(node.inputs):
+        return False
+    x = node.inputs[tuned.of]
+    return isinstance(x, GraphTensor) and x.dtype is bfloat16
+
+
+def _run_on_bfloat16(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
+    """What the operation gives of arrays of the CPU, without a look at their types."""
+    result = primitive.facets.tuned.on_bfloat16(*arrays, **settings)
+    return primitive.body(np, *arrays, **settings) if result is None else result
 
 
 def _is_too_small(node: Node) -> bool:
