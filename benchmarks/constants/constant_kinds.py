@@ -27,8 +27,11 @@ VARIED_WITH = {
         kernels/convolution/conv_tuned.py _NANOSECONDS
         kernels/convolution/winograd_tuned.py _NANOSECONDS
         kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
+        kernels/elementwise/bfloat16_casts_tuned.py _NANOSECONDS
+        kernels/elementwise/elementwise_tuned.py _NANOSECONDS
         kernels/embedding/embedding_tuned.py _NANOSECONDS
         kernels/matmul/epilogue_tuned.py _NANOSECONDS
+        kernels/matmul/bfloat16_columns_tuned.py _NANOSECONDS
         kernels/normalization/norm_tuned.py _NANOSECONDS
         kernels/pooling/pool_tuned.py _NANOSECONDS
         kernels/random/random_tuned.py _WORD_NANOSECONDS
@@ -41,7 +44,11 @@ VARIED_WITH = {
         kernels/coding/png_rows.py _ROW_SECONDS
         kernels/jit/kernel_family.py FLOPS_PER_SECOND BYTES_PER_SECOND
         kernels/convolution/conv_tuned.py COPY_RATE STEPS_SECONDS
+        kernels/elementwise/bfloat16_casts_tuned.py _PLAIN
+        kernels/elementwise/elementwise_tuned.py _SECONDS
         kernels/recurrent/recurrent_tuned.py STEP_SECONDS
+        kernels/matmul/bfloat16_columns_tuned.py _PLAIN
+        kernels/matmul/bfloat16_tuned.py _SECONDS
         kernels/matmul/int8_tuned.py _PLAIN
         kernels/matmul/product_tuned.py _SECONDS
         kernels/reductions/reductions_tuned.py _SUM_SECONDS
@@ -71,6 +78,7 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_transforms.py _NEAR _PAIRS
         kernels/elementwise/elementwise_compiled.py _ZERO
         kernels/elementwise/elementwise_reference.py _ERF_TOP _ERF_BOTTOM _MILLS_TOP _MILLS_BOTTOM
+        kernels/elementwise/half_elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
         kernels/random/philox_compiled.py _FIRST _UNIT
@@ -92,6 +100,7 @@ OF_NO_MACHINE = {
         compiler/llvm/entry.py _CONTIGUOUS_ALIGNED
         compiler/llvm/jit.py _FORMAT
         core/cpu/openblas.py _PTHREADS
+        core/cpu/processor.py CACHE_LINE
         core/devices.py _NO_DEVICE
         core/dispatch/native.py VERSION
         core/dtypes.py PROTO_NUMBERS
@@ -99,9 +108,8 @@ OF_NO_MACHINE = {
         core/files/folder_descent.py _OTHERS_WRITE _GROUP_WRITES
         graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
-        kernels/convolution/conv_tuned.py _AS_IT_IS
+        kernels/convolution/conv_tuned.py _AS_IT_IS _EXPONENT
         kernels/convolution/depthwise_microkernels.py _TO_READ
-        kernels/convolution/winograd_sizes.py LINE
         kernels/convolution/winograd_transforms.py INPUTS RESULTS
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
@@ -109,9 +117,14 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py ALIGNED
-        kernels/jit/simd.py BYTES CACHE_LINE
-        kernels/matmul/prepared_weights.py CACHE_LINE
+        kernels/jit/half_vectors.py I16 HALF _EVEN _QUIET _NAN_BITS _SIGN
+        kernels/jit/simd.py BYTES
+        kernels/matmul/bfloat16_compiled.py _PAGE _NEGATIVE _MINUS_INF
+        kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING
         kernels/threads/malloc.py _TRIM_THRESHOLD
+    """,
+    "as those of products of float32, which are varied": """
+        kernels/matmul/bfloat16_compiled.py _STRIPS _TOGETHER _FETCHED
     """,
     "what is served, kept or said, and how much": """
         autodiff/explain.py MOST_EXITS
@@ -147,10 +160,15 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
         kernels/convolution/winograd_tuned.py _MOST_SHARES _SHARE_TILES
+        kernels/elementwise/bfloat16_casts_compiled.py _LINE
+        kernels/elementwise/bfloat16_casts_tuned.py FEWEST
+        kernels/elementwise/half_elementwise_compiled.py _LINE
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
+        kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
+        kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS

@@ -244,15 +244,15 @@ ROWS = (
     ),
     Row(
         "kernels/matmul/product_tuned.py",
-        "_BLOCK",
+        "BLOCK_WORK",
         (*_PRODUCTS, "product, 128 x 128 x 128"),
     ),
-    Row("kernels/matmul/product_tuned.py", "_BLOCKS_EACH", _PRODUCTS),
+    Row("kernels/matmul/product_tuned.py", "BLOCKS_EACH", _PRODUCTS),
     Row("kernels/matmul/product_tuned.py", "_LEAST_HEIGHT", _PRODUCTS),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
     Row(
         "kernels/matmul/product_tuned.py",
-        "_LEAST_PARTS",
+        "LEAST_PARTS",
         (*_PRODUCTS, "stack of 16 products, 128 x 64 x 128"),
     ),
     Row(
