@@ -25,11 +25,15 @@ LEVELS = os.environ.get("TRAINKIT_BUILD_KERNELS", "native")
 class BuildWhereItCanBe(build_ext):
     """Leaves out what can't be compiled, with a word about it."""
 
-    def build_extension(self, ext: Extension) -> None:
+    def build_extensions(self) -> None:
         if self.compiler.compiler_type == "unix":
             # Nobody asks which operations of floats raised flags, and whoever minds them gets no
             # vector code of a loop that chooses between two results. Values stay what they are.
-            ext.extra_compile_args = ["-fno-trapping-math", "-fno-math-errno"]
+            for ext in self.extensions:
+                ext.extra_compile_args = ["-fno-trapping-math", "-fno-math-errno"]
+        super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
         try:
             super().build_extension(ext)
         except Exception as error:  # no compiler, no headers of Python, or one that fails

@@ -19,7 +19,7 @@ def conv_block(
     x: tk.Tensor,
     filters: int,
     size: int = 3,
-    padding: tk.types.Padding = "same",
+    padding: str = "same",
     activation: str = "relu",
 ) -> Any:
     x = layers.Conv2D(filters, size, padding=padding, use_bias=False)(x)

@@ -77,16 +77,8 @@ tape.gradient(x, v).nump()  # error
 Dense(3, kernel_initializer=3)  # error
 Dense(3, activation=1.0)  # error
 layers.Conv2D(3, kernel_size="3")  # error
-layers.Conv2D(3, 3, padding="smae")  # error
-layers.Conv1D(3, 3, padding="casual")  # error
-layers.Conv2DTranspose(3, 3, padding="causal")  # error
-layers.DepthwiseConv2D(3, padding="vaild")  # error
-layers.MaxPooling2D(2, padding="none")  # error
-tk.nn.conv2d(x, x, 1, "SMAE")  # error
-tk.nn.conv1d(x, x, 1, "CAUSAL")  # error
-tk.nn.max_pool2d(x, 2, 2, "VAILD")  # error
-tk.nn.depthwise_conv2d(x, x, 1, padding="SMAE")  # error
-tk.ops.conv(x, x, padding="smae")  # error
+layers.Conv2D(3, 3, padding=1)  # error
+tk.nn.conv2d(x, x, 1, None)  # error
 tk.ops.max_pool(x, 2, padding=None)  # error
 keras.optimizers.get("adam").apply_gradient([])  # error
 model.evaluate(x, return_dict=True).summary()  # error

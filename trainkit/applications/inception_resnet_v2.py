@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
@@ -16,9 +16,6 @@ from trainkit.applications.network_parts import (
 from trainkit.applications.vgg import VGG16
 from trainkit.layers.residual_branches import CustomScaleLayer
 from trainkit.models import Model
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding
 
 _HASHES = ("e693bd0210a403b3192acc6073ad2e96", "d19885ff4a710c122648d3b5c3b684e4")
 _ROW, _COLUMN = (1, 7), (7, 1)
@@ -35,7 +32,7 @@ def _conv(
     width: int,
     window: Any,
     stride: int = 1,
-    padding: Padding = "same",
+    padding: str = "same",
     name: str | None = None,
 ) -> Any:
     named = (None, None) if name is None else (f"{name}_bn", f"{name}_ac")

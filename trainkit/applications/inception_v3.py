@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
@@ -15,14 +15,11 @@ from trainkit.applications.network_parts import (
 from trainkit.applications.vgg import VGG16
 from trainkit.models import Model
 
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding
-
 _HASHES = ("9a0d58056eeedaa3f26cb7ebd46da564", "bcbd6486424b2319ff4ef7d526e38f63")
 
 
 def _conv(
-    x: Any, width: int, window: int | tuple[int, int], stride: int = 1, padding: Padding = "same"
+    x: Any, width: int, window: int | tuple[int, int], stride: int = 1, padding: str = "same"
 ) -> Any:
     x = layers.Conv2D(width, window, strides=stride, padding=padding, use_bias=False)(x)
     x = layers.BatchNormalization(axis=channel_axis(), scale=False)(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
@@ -17,9 +17,6 @@ from trainkit.applications.network_parts import (
 )
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.models import Model
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding
 
 _TRAINED = {"mobilenet": (128, 160, 192, 224), "mobilenet_v2": (96, 128, 160, 192, 224)}
 _ALPHAS = {
@@ -171,7 +168,7 @@ def _block_v2(x: Any, width: int, stride: int, number: int) -> Any:
         x = _normalize(x, f"{name}expand_BN", f"{name}expand_relu", **settings)
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, 3), name=f"{name}pad")(x)
-    padding: Padding = "valid" if stride == 2 else "same"
+    padding: str = "valid" if stride == 2 else "same"
     x = layers.DepthwiseConv2D(
         3, strides=stride, padding=padding, use_bias=False, name=f"{name}depthwise"
     )(x)

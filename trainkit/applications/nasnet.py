@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
@@ -18,9 +18,6 @@ from trainkit.applications.network_parts import (
 )
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.models import Model
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def _pixelwise(x: Any, width: int, name: str) -> Any:
 def _separable(x: Any, width: int, window: int, name: str, stride: int = 1) -> Any:
     """Two separable convolutions, each behind an activation; the first may halve the images."""
     x = _relu(x)
-    padding: Padding = "same"
+    padding: str = "same"
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, window), name=f"separable_conv_1_pad_{name}")(x)
         padding = "valid"
@@ -94,7 +91,7 @@ def _separable(x: Any, width: int, window: int, name: str, stride: int = 1) -> A
     return x
 
 
-def _average(x: Any, stride: int, padding: Padding, name: str) -> Any:
+def _average(x: Any, stride: int, padding: str, name: str) -> Any:
     return layers.AveragePooling2D(3, strides=stride, padding=padding, name=name)(x)
 
 

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
     from trainkit.core.values.type_aliases import (
         ActivationLike,
-        CausalPadding,
         ConstraintLike,
         InitializerLike,
-        Padding,
         RegularizerLike,
     )
 
@@ -145,7 +143,7 @@ class _Conv(_Windowed):
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: CausalPadding = "valid",
+        padding: str = "valid",
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
         groups: int = 1,
@@ -304,7 +302,7 @@ class _ConvTranspose(_Windowed):
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: Padding = "valid",
+        padding: str = "valid",
         output_padding: Any = None,
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
@@ -419,7 +417,7 @@ class _DepthwiseConv(_Windowed):
         self,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: Padding = "valid",
+        padding: str = "valid",
         depth_multiplier: int = 1,
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
@@ -520,7 +518,7 @@ class _SeparableConv(_Windowed):
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
-        padding: Padding = "valid",
+        padding: str = "valid",
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
         depth_multiplier: int = 1,

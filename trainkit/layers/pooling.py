@@ -13,8 +13,6 @@ from trainkit.layers.base.layer import Layer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainkit.core.values.type_aliases import Padding
-
 
 class _Pooling(Layer):
     """Windows of the input reduced to one value each.
@@ -41,7 +39,7 @@ class _Pooling(Layer):
         self,
         pool_size: int | Sequence[int] = 2,
         strides: int | Sequence[int] | None = None,
-        padding: Padding = "valid",
+        padding: str = "valid",
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

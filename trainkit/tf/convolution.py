@@ -14,7 +14,7 @@ from trainkit.ops.core.axis_numbers import plain
 
 if TYPE_CHECKING:
     from trainkit.core.values.call_signatures import ConvolutionCall, PoolingCall
-    from trainkit.core.values.type_aliases import Padding, Shape, TensorLike, WindowPadding
+    from trainkit.core.values.type_aliases import Shape, TensorLike, WindowPadding
 
 
 # ---------------------------------------------------------------------- convolution, pooling
@@ -207,7 +207,7 @@ def _pool(rank: int, op: str, kind: str) -> PoolingCall:
         input: Any,
         ksize: Any,
         strides: Any,
-        padding: Padding,
+        padding: str,
         data_format: str | None = None,
         name: Any = None,
     ) -> Tensor:
@@ -256,7 +256,7 @@ def max_pool(
     input: TensorLike,
     ksize: Any,
     strides: Any,
-    padding: Padding,
+    padding: str,
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -289,7 +289,7 @@ def avg_pool(
     input: TensorLike,
     ksize: Any,
     strides: Any,
-    padding: Padding,
+    padding: str,
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -311,7 +311,7 @@ def pool(
     window_shape: Any,
     pooling_type: str,
     strides: Any = None,
-    padding: Padding = "VALID",
+    padding: str = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
     name: str | None = None,
@@ -347,7 +347,7 @@ def pool(
 
 
 def atrous_conv2d(
-    value: TensorLike, filters: TensorLike, rate: int, padding: Padding, name: str | None = None
+    value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None
 ) -> Tensor:
     """A convolution of images (n, h, w, c) with filters whose elements are `rate` pixels apart.
 
@@ -368,7 +368,7 @@ def atrous_conv2d_transpose(
     filters: TensorLike,
     output_shape: Shape,
     rate: int,
-    padding: Padding,
+    padding: str,
     name: str | None = None,
 ) -> Tensor:
     """The transpose of `atrous_conv2d`; filters (h, w, outputs, channels).

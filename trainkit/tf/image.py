@@ -89,7 +89,7 @@ from trainkit.ops.images.random_images import (
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding, TensorLike
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
@@ -162,7 +162,7 @@ def extract_patches(
     sizes: Any,
     strides: Any,
     rates: Any,
-    padding: Padding,
+    padding: str,
     name: str | None = None,
 ) -> Tensor:
     """Windows of the images, flattened into the last axis; lists are (1, height, width, 1).

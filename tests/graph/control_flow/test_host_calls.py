@@ -7,6 +7,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.graph.control_flow import host_calls
+from trainkit.graph.tracing import function
 
 EAGER_AND_TRACED = pytest.mark.parametrize(
     "wrap", [lambda f: f, tk.function], ids=["eager", "traced"]
@@ -132,3 +133,28 @@ def test_ranks_of_few_functions_are_remembered(monkeypatch):
         np.testing.assert_array_equal(run(tk.constant(0.0)), [i + 1, i + 1])
     assert len(host_calls._RANKS) == 3
     assert set(host_calls._RANKS.values()) == {(1,)}
+
+
+def test_a_call_whose_ranks_are_unknown_does_not_hold_the_variables_of_other_graphs(monkeypatch):
+    def fails(x):
+        raise ValueError("no result")
+
+    unseen = tk.function(lambda x: tk.py_function(fails, [x], tk.float32))
+    with pytest.raises(ValueError, match="no result"):
+        unseen(tk.ones((2,)))
+    assert len(host_calls.UNSEEN) > 0
+    first_runs = []
+
+    def run_first(run, again, variables):
+        first_runs.append(variables)
+        return run()
+
+    monkeypatch.setattr(function, "run_first", run_first)
+    v = tk.Variable(tk.zeros((2,)))
+    add = tk.function(lambda x: v.assign_add(x))
+    for _ in range(3):
+        add(tk.ones((2,)))
+    assert first_runs == []
+    with pytest.raises(ValueError, match="no result"):
+        unseen(tk.ones((3,)))
+    assert first_runs == [()]

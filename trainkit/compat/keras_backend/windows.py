@@ -12,7 +12,7 @@ from trainkit.tf import image as tf_image
 from trainkit.tf import nn as tf_nn
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding, Shape, TensorLike
+    from trainkit.core.values.type_aliases import Shape, TensorLike
     from trainkit.core.variable import Variable
 
 
@@ -20,7 +20,7 @@ def conv1d(
     x: Tensor | Variable,
     kernel: Tensor | Variable,
     strides: int = 1,
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: int = 1,
 ) -> Tensor:
@@ -47,7 +47,7 @@ def conv2d(
     x: TensorLike,
     kernel: TensorLike,
     strides: Any = (1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -72,7 +72,7 @@ def conv3d(
     x: TensorLike,
     kernel: TensorLike,
     strides: Any = (1, 1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1, 1),
 ) -> Tensor:
@@ -85,7 +85,7 @@ def conv2d_transpose(
     kernel: TensorLike,
     output_shape: Shape,
     strides: Any = (1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -108,7 +108,7 @@ def depthwise_conv2d(
     x: TensorLike,
     depthwise_kernel: TensorLike,
     strides: Any = (1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -122,7 +122,7 @@ def separable_conv2d(
     depthwise_kernel: TensorLike,
     pointwise_kernel: TensorLike,
     strides: Any = (1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Tensor:
@@ -137,7 +137,7 @@ def pool2d(
     x: TensorLike,
     pool_size: Any,
     strides: Any = (1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     pool_mode: str = "max",
 ) -> Tensor:
@@ -156,7 +156,7 @@ def pool3d(
     x: TensorLike,
     pool_size: Any,
     strides: Any = (1, 1, 1),
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
     pool_mode: str = "max",
 ) -> Tensor:

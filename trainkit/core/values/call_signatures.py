@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainkit.core.tensor import Tensor
-    from trainkit.core.values.type_aliases import Padding, TensorLike, WindowPadding
+    from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 
 
 class ConvolutionCall(Protocol):
@@ -34,7 +34,7 @@ class PoolingCall(Protocol):
         input: TensorLike,
         ksize: int | Sequence[int],
         strides: int | Sequence[int],
-        padding: Padding,
+        padding: str,
         data_format: str | None = None,
         name: str | None = None,
     ) -> Tensor: ...

@@ -1,8 +1,8 @@
 """What arguments may be, by a name each: `tk.types` shows them to users, for annotations.
 
 Files name these under `if TYPE_CHECKING:` alone, so nothing of this is read when trainkit is
-imported. Each accepts what the functions accept at run time, save words in a mixture of small and
-large letters. `DataFormat` is for the signatures of users: those of trainkit take any `str`.
+imported. Each accepts what the functions accept at run time. `Padding` and `DataFormat` are for the
+signatures of users: those of trainkit take any `str`, as a word that a variable holds is no error.
 """
 
 from __future__ import annotations
@@ -69,13 +69,10 @@ Seed: TypeAlias = Union[SupportsIndex, SupportsArray, Sequence[Any], "Generator"
 """What makes draws repeatable: a number or two, or a generator that goes on at each call."""
 
 Padding: TypeAlias = Literal["valid", "same", "VALID", "SAME"]
-"""How the borders of windows are treated; what hands a word on says so in its own signature."""
+"""How the borders of windows are treated."""
 
-CausalPadding: TypeAlias = Literal[Padding, "causal", "CAUSAL"]
-"""The same; `"causal"` puts zeros before the first step only."""
-
-WindowPadding: TypeAlias = Padding | tuple[Any, ...] | list[Any]
-"""The same, or a pair (before, after) for each axis."""
+WindowPadding: TypeAlias = str | tuple[Any, ...] | list[Any]
+"""Such a word, or a pair (before, after) for each axis."""
 
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 """Where Keras's layers have the channels."""

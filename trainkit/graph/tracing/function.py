@@ -224,7 +224,7 @@ class Function:
             if short is not None:
                 self._ready_here()[short] = concrete
                 self._takes_tuples |= any(type(x) is tuple for x in args)
-        if UNSEEN and not _THREAD.traces:
+        if UNSEEN and concrete.graph.has_effects and not _THREAD.traces:
             run = functools.partial(concrete.run, tensors_in(args, kwargs))
             again = functools.partial(self._again, args, kwargs)
             return run_first(run, again, concrete.variables)

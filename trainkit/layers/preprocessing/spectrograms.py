@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import initializers, ops
 from trainkit.core.errors import InvalidArgumentError
@@ -14,9 +14,6 @@ from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.neural.normalization import EPSILON
 from trainkit.ops.signal.cosine_transforms import linear_to_mel_weight_matrix
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding
 
 _LONGEST = 1 << 24  # samples in a frame, or numbers in a matrix of bands
 _MODES = tuple("log magnitude psd real imag angle stft".split())
@@ -62,7 +59,7 @@ class STFTSpectrogram(Layer):
         window: Any = "hann",
         periodic: bool = False,
         scaling: str | None = "density",
-        padding: Padding = "valid",
+        padding: str = "valid",
         expand_dims: bool = False,
         data_format: str | None = None,
         **kwargs: Any,

@@ -25,7 +25,7 @@ from trainkit.ops.math.max_and_argmax import argmax
 from trainkit.ops.math.max_and_argmax import max as max_
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding, TensorLike
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _pair(value: Any, name: str, op: str) -> tuple[int, int]:
@@ -84,7 +84,7 @@ def max_pool_with_argmax(
     input: TensorLike,
     ksize: Any,
     strides: Any,
-    padding: Padding,
+    padding: str,
     data_format: str = "NHWC",
     output_dtype: Any = "int64",
     include_batch_in_index: bool = False,
@@ -140,7 +140,7 @@ def dilation2d(
     input: TensorLike,
     filters: TensorLike,
     strides: Any,
-    padding: Padding,
+    padding: str,
     data_format: str,
     dilations: Any,
     name: str | None = None,
@@ -185,7 +185,7 @@ def erosion2d(
     value: TensorLike,
     filters: TensorLike,
     strides: Any,
-    padding: Padding,
+    padding: str,
     data_format: str,
     dilations: Any,
     name: str | None = None,

@@ -17,7 +17,7 @@ from trainkit.ops.convolutional.transposed_convolution import conv_transpose as 
 from trainkit.ops.core.axis_numbers import plain
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding, Shape, TensorLike
+    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _axis_numbers(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def conv_transpose(
     filters: TensorLike,
     output_shape: Shape,
     strides: Any,
-    padding: Padding = "SAME",
+    padding: str = "SAME",
     data_format: str | None = None,
     dilations: Any = None,
     name: str | None = None,
@@ -155,7 +155,7 @@ def conv1d_transpose(
     filters: TensorLike,
     output_shape: Shape,
     strides: Any,
-    padding: Padding = "SAME",
+    padding: str = "SAME",
     data_format: str = "NWC",
     dilations: Any = None,
     name: str | None = None,
@@ -177,7 +177,7 @@ def conv2d_transpose(
     filters: TensorLike,
     output_shape: Shape,
     strides: Any,
-    padding: Padding = "SAME",
+    padding: str = "SAME",
     data_format: str | None = "NHWC",
     dilations: Any = None,
     name: str | None = None,
@@ -200,7 +200,7 @@ def conv3d_transpose(
     filters: TensorLike,
     output_shape: Shape,
     strides: Any,
-    padding: Padding = "SAME",
+    padding: str = "SAME",
     data_format: str = "NDHWC",
     dilations: Any = None,
     name: str | None = None,

@@ -34,7 +34,7 @@ from trainkit.ops.convolutional.window_arguments import (
 )
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding, TensorLike
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _transposed_dims(
@@ -173,7 +173,7 @@ def conv_transpose(
     inputs: TensorLike,
     kernel: TensorLike,
     strides: int | Sequence[int] = 1,
-    padding: Padding = "valid",
+    padding: str = "valid",
     output_padding: int | Sequence[int] | None = None,
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,

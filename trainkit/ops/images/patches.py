@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SHAPE, WINDOW
@@ -21,9 +21,6 @@ from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import batched, choice, later_images, spatial
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.vmap_rules.shared_rules import folded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Padding
 
 Sizes = tuple[int, ...]
 
@@ -126,7 +123,7 @@ def extract_patches(
     size: Any,
     strides: Any = None,
     dilation_rate: Any = 1,
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The parts of images, or of volumes, under a sliding window.
@@ -156,7 +153,7 @@ def extract_patches_3d(
     size: Any,
     strides: Any = None,
     dilation_rate: Any = 1,
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The parts of volumes under a sliding window; as `extract_patches` with three numbers.
@@ -202,7 +199,7 @@ def reconstruct_patches(
     size: Any,
     output_size: Any,
     strides: Any = None,
-    padding: Padding = "valid",
+    padding: str = "valid",
     data_format: str | None = None,
 ) -> Tensor:
     """The images, or volumes, that `extract_patches` with strides of `size` took apart.
