@@ -18,6 +18,7 @@ from trainkit.ops.sampling import philox
 from trainkit.ops.sampling import source_draws as draws
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.draw_devices import beside
+from trainkit.ops.sampling.generators import Generator as Generator  # earlier pickles name it here
 from trainkit.ops.sampling.generators import generator_of
 
 if TYPE_CHECKING:
