@@ -14,7 +14,7 @@ import trainkit as tk
 from trainkit.cli import kernels as kernels_command
 from trainkit.core.errors import ShapeError
 from trainkit.kernels.jit import bfloat16_pairs, target
-from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
+from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned, product_tuned
 from trainkit.ops.neural.dense import dense, dense_gradient
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
@@ -132,11 +132,11 @@ def test_the_bits_do_not_depend_on_the_blocks_or_on_threads(pairs, rng, monkeypa
     whole = bfloat16_tuned.product(x, w)
     for threads in (1, 3, 64):
         pool = SimpleNamespace(most=threads, run_address=0)
-        monkeypatch.setattr(bfloat16_tuned, "thread_pool", lambda pool=pool: pool)
+        monkeypatch.setattr(product_tuned, "thread_pool", lambda pool=pool: pool)
         np.testing.assert_array_equal(bfloat16_tuned.product(x, w), whole)
     for height, width in [(14, 32), (140, 64)]:
         cut = height, width, -(-300 // height) * -(-250 // width)
-        monkeypatch.setattr(bfloat16_tuned, "block_sizes", lambda *_, cut=cut: cut)
+        monkeypatch.setattr(product_tuned, "block_sizes", lambda *_, cut=cut: cut)
         np.testing.assert_array_equal(bfloat16_tuned.product(x, w), whole)
 
 

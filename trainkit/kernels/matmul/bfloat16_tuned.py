@@ -18,14 +18,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import bfloat16_pairs
 from trainkit.kernels.jit.kernel_family import Family
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
-from trainkit.kernels.matmul.product_tuned import (
-    BLOCK_WORK,
-    BLOCKS_EACH,
-    LEAST_PARTS,
-    as_four_axes,
-    block_sizes,
-)
-from trainkit.kernels.threads.thread_pool import thread_pool
+from trainkit.kernels.matmul.product_tuned import as_four_axes, block_shares, stack_shares
 
 Array = Any
 
@@ -73,10 +66,7 @@ def product(
     if run is None:
         return None
     words = (depth + 1) // 2 if pairs else depth
-    work = rows * words * columns
-    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
-    height, width, blocks = block_sizes(rows, words, columns, helpers.most if helpers else 1)
-    pool = helpers.run_address if helpers and blocks > 1 else 0
+    pool, blocks, height, width = block_shares(rows, words, columns)
     result = np.empty((rows, columns), dtype)
     rounds = result.itemsize == 2
     start = EMPTY_VECTOR if bias is None else np.ascontiguousarray(bias, _F32)
@@ -124,13 +114,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     if one is None or two is None:
         return None
     words = (depth + 1) // 2 if pairs else depth
-    work = count * rows * words * columns
-    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
-    threads = helpers.most if helpers else 1
-    most = max(LEAST_PARTS, BLOCKS_EACH * threads)
-    height, width, blocks = block_sizes(rows, words, columns, 1 if count >= most else threads)
-    parts = min(count * blocks, max(1, min(most, work // BLOCK_WORK)))
-    pool = helpers.run_address if helpers and parts > 1 else 0
+    pool, parts, height, width = stack_shares(count, rows, words, columns)
     result = np.empty((*one.shape[:2], rows, columns), _BF16)
     run(pool, parts, _bits(one), _bits(two), result.view(_BITS), height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)

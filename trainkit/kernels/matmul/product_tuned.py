@@ -91,10 +91,7 @@ def product(
     run = (FINISHED if finished else family).find((), _SECONDS * work)
     if run is None:
         return None
-    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
-    threads = helpers.most if helpers else 1
-    height, width, blocks = block_sizes(rows, depth, columns, threads, size)
-    pool = helpers.run_address if helpers and blocks > 1 else 0
+    pool, blocks, height, width = block_shares(rows, depth, columns, size)
     result = np.empty((rows, columns), dtype)
     if finished:
         strips = None if weights is None else weights.strips(w, _strips, "columns")
@@ -175,12 +172,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     one, two = as_four_axes(x, outside), as_four_axes(w, outside)
     if one is None or two is None:
         return None
-    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
-    threads = helpers.most if helpers else 1
-    most = max(LEAST_PARTS, BLOCKS_EACH * threads)
-    height, width, blocks = block_sizes(rows, depth, columns, 1 if count >= most else threads, size)
-    parts = min(count * blocks, max(1, min(most, work // BLOCK_WORK)))
-    pool = helpers.run_address if helpers and parts > 1 else 0
+    pool, parts, height, width = stack_shares(count, rows, depth, columns, size)
     result = np.empty((*one.shape[:2], rows, columns), dtype)
     run(pool, parts, one, two, result, height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
@@ -202,6 +194,39 @@ def as_four_axes(x: Array, outside: tuple[int, ...]) -> Array | None:
 
 
 @lru_cache(maxsize=4096)
+def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[int, int, int, int]:
+    """What a kernel of one product runs in.
+
+    Args:
+        rows: of the product.
+        depth: multiplications of each sum.
+        columns: of the product.
+        size: bytes of what is multiplied.
+
+    Returns:
+        The address of the thread pool, 0 for this thread alone; the number of blocks; and the rows
+        and columns of each but the last ones.
+    """
+    helpers = thread_pool() if rows * depth * columns >= 2 * BLOCK_WORK else None
+    threads = helpers.most if helpers else 1
+    height, width, blocks = block_sizes(rows, depth, columns, threads, size)
+    return helpers.run_address if helpers and blocks > 1 else 0, blocks, height, width
+
+
+def stack_shares(
+    count: int, rows: int, depth: int, columns: int, size: int = 4
+) -> tuple[int, int, int, int]:
+    """The same for a stack of `count` products, whose parts each take some blocks."""
+    work = count * rows * depth * columns
+    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
+    threads = helpers.most if helpers else 1
+    shares = max(LEAST_PARTS, BLOCKS_EACH * threads)
+    each_threads = 1 if count >= shares else threads
+    height, width, blocks = block_sizes(rows, depth, columns, each_threads, size)
+    parts = min(count * blocks, max(1, min(shares, work // BLOCK_WORK)))
+    return helpers.run_address if helpers and parts > 1 else 0, parts, height, width
+
+
 def block_sizes(
     rows: int, depth: int, columns: int, threads: int, size: int = 4
 ) -> tuple[int, int, int]:
