@@ -193,7 +193,6 @@ def as_four_axes(x: Array, outside: tuple[int, ...]) -> Array | None:
         return None
 
 
-@lru_cache(maxsize=4096)
 def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[int, int, int, int]:
     """What a kernel of one product runs in.
 
@@ -227,6 +226,7 @@ def stack_shares(
     return helpers.run_address if helpers and parts > 1 else 0, parts, height, width
 
 
+@lru_cache(maxsize=4096)
 def block_sizes(
     rows: int, depth: int, columns: int, threads: int, size: int = 4
 ) -> tuple[int, int, int]:
