@@ -80,10 +80,7 @@ def by_torch(name: str) -> Callable[[], Step]:
 
 BENCHMARKS = [
     Benchmark(
-        f"{name}, 512 x 512",
-        "us",
-        1e6,
-        {"trainkit": by_trainkit(name), "torch": by_torch(name)},
+        f"{name}, 512 x 512", "us", 1e6, {"trainkit": by_trainkit(name), "torch": by_torch(name)}
     )
     for name in (*ONE_ARRAY, *TWO_ARRAYS, "clip", "where", "keep_where")
 ]

@@ -150,10 +150,7 @@ def pooling() -> list[Benchmark]:
         return lambda: torch.nn.functional.max_pool2d(images, 2)
 
     bodies = {
-        "forward": (
-            lambda: pool_tuned.max_pool(w, x),
-            lambda: pool_reference.max_pool(np, w, x),
-        ),
+        "forward": (lambda: pool_tuned.max_pool(w, x), lambda: pool_reference.max_pool(np, w, x)),
         "gradient": (
             lambda: pool_tuned.max_pool_gradient(w, g, x, y),
             lambda: pool_reference.max_pool_gradient(np, w, g, x, y),

@@ -113,10 +113,7 @@ BENCHMARKS = [
         "a training step that collects the states of 50 steps",
         "us/step",
         1e6,
-        {
-            "trainkit, function": trainkit_collecting,
-            "TensorFlow, function": tensorflow_collecting,
-        },
+        {"trainkit, function": trainkit_collecting, "TensorFlow, function": tensorflow_collecting},
     ),
     Benchmark(
         "a training step through a loop over 50 steps",

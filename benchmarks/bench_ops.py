@@ -179,13 +179,7 @@ CALLS: list[tuple[str, int, Any, Any, Any]] = [
         lambda m, x: m.sigmoid(x),
         lambda m, x: 1 / (1 + m.exp(-x)),
     ),
-    (
-        "relu",
-        1,
-        lambda m, x: m.nn.relu(x),
-        lambda m, x: m.relu(x),
-        lambda m, x: m.maximum(x, 0),
-    ),
+    ("relu", 1, lambda m, x: m.nn.relu(x), lambda m, x: m.relu(x), lambda m, x: m.maximum(x, 0)),
     (
         "maximum",
         2,
@@ -268,13 +262,7 @@ CALLS: list[tuple[str, int, Any, Any, Any]] = [
         lambda m, x: m.cumsum(x, 1),
         lambda m, x: m.cumsum(x, 1),
     ),
-    (
-        "sort",
-        1,
-        lambda m, x: m.sort(x),
-        lambda m, x: m.sort(x),
-        lambda m, x: m.sort(x),
-    ),
+    ("sort", 1, lambda m, x: m.sort(x), lambda m, x: m.sort(x), lambda m, x: m.sort(x)),
     ("matmul", 2, lambda m, x, y: m.matmul(x, y), lambda m, x, y: x @ y, lambda m, x, y: x @ y),
     ("transpose", 1, lambda m, x: m.transpose(x), lambda m, x: x.t(), lambda m, x: x.T),
     (

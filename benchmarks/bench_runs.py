@@ -111,12 +111,6 @@ STEPS = {
     "journal in steps of about 20 ms": (640, 256, 400),
 }
 BENCHMARKS = [
-    Benchmark(
-        name,
-        "% of a step",
-        100,
-        {"trainkit": functools.partial(_share, *sizes)},
-        rounds=3,
-    )
+    Benchmark(name, "% of a step", 100, {"trainkit": functools.partial(_share, *sizes)}, rounds=3)
     for name, sizes in STEPS.items()
 ]

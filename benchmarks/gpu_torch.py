@@ -9,16 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gpu_cases import (
-    HEAD,
-    PRODUCTS,
-    WORDS,
-    labels,
-    norm_images,
-    norm_sequences,
-    random,
-    words,
-)
+from gpu_cases import HEAD, PRODUCTS, WORDS, labels, norm_images, norm_sequences, random, words
 
 Work = tuple[Callable[[], Any], Callable[[], Any]]
 

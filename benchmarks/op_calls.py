@@ -108,11 +108,7 @@ _ARITHMETIC = [
         2048,
     ),
     Call(
-        "add of three",
-        "xyz",
-        lambda m, *xs: m.add_n(list(xs)),
-        lambda m, x, y, z: x + y + z,
-        2048,
+        "add of three", "xyz", lambda m, *xs: m.add_n(list(xs)), lambda m, x, y, z: x + y + z, 2048
     ),
 ]
 
@@ -192,11 +188,7 @@ _INTEGERS = [
         2048,
     ),
     Call(
-        "cast of bool",
-        "m",
-        lambda m, x: m.cast(x, "float32"),
-        lambda m, x: x.to(m.float32),
-        2048,
+        "cast of bool", "m", lambda m, x: m.cast(x, "float32"), lambda m, x: x.to(m.float32), 2048
     ),
     Call(
         "cast to bfloat16",
@@ -259,19 +251,11 @@ _ACTIVATIONS = [
         2048,
     ),
     Call(
-        "mish",
-        "n",
-        lambda m, x: m.activations.mish(x),
-        lambda m, x: m.nn.functional.mish(x),
-        2048,
+        "mish", "n", lambda m, x: m.activations.mish(x), lambda m, x: m.nn.functional.mish(x), 2048
     ),
     Call("softmax", "n", lambda m, x: m.nn.softmax(x), lambda m, x: m.softmax(x, 1), 2048),
     Call(
-        "log_softmax",
-        "n",
-        lambda m, x: m.nn.log_softmax(x),
-        lambda m, x: m.log_softmax(x, 1),
-        2048,
+        "log_softmax", "n", lambda m, x: m.nn.log_softmax(x), lambda m, x: m.log_softmax(x, 1), 2048
     ),
 ]
 
@@ -307,13 +291,7 @@ _REDUCTIONS = [
         lambda m, x: m.var(x, 1, correction=0),
         2048,
     ),
-    Call(
-        "std",
-        "x",
-        lambda m, x: m.math.reduce_std(x),
-        lambda m, x: m.std(x, correction=0),
-        2048,
-    ),
+    Call("std", "x", lambda m, x: m.math.reduce_std(x), lambda m, x: m.std(x, correction=0), 2048),
     Call("norm", "x", lambda m, x: m.norm(x), lambda m, x: m.linalg.norm(x), 2048),
     Call(
         "norm of rows",
@@ -371,12 +349,7 @@ _SHAPING = [
     Call("split of columns", "x", lambda m, x: m.split(x, 2, 1), lambda m, x: m.chunk(x, 2, 1)),
     Call("unstack", "x", lambda m, x: m.unstack(x[:8]), lambda m, x: m.unbind(x[:8])),
     _same("tile", "x", lambda m, x: m.tile(x, (2, 2)), 512),
-    Call(
-        "repeat",
-        "x",
-        lambda m, x: m.repeat(x, 2, 0),
-        lambda m, x: m.repeat_interleave(x, 2, 0),
-    ),
+    Call("repeat", "x", lambda m, x: m.repeat(x, 2, 0), lambda m, x: m.repeat_interleave(x, 2, 0)),
     Call(
         "pad",
         "x",

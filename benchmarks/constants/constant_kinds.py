@@ -10,15 +10,7 @@ from constant_calls import FRESH
 from constant_numbers import Number, numbers
 from constant_rows import ROWS, Row
 
-FOLDERS = (
-    "kernels",
-    "compiler",
-    "graph",
-    "core",
-    "autodiff",
-    "optimizers",
-    "ops/neural",
-)
+FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "ops/neural")
 
 VARIED_WITH = {
     "_PART_NANOSECONDS": """

@@ -59,23 +59,10 @@ ROWS = (
     Row("", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0])),
     # how work is shared out
     Row(
-        "",
-        "nothing",
-        (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]),
-        together=True,
+        "", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]), together=True
     ),
-    Row(
-        "kernels/threads/thread_pool.py",
-        "_PART_NANOSECONDS",
-        _SHARED_OUT,
-        together=True,
-    ),
-    Row(
-        "kernels/threads/thread_pool.py",
-        "_MOST_PARTS",
-        (_CONV, "LSTM, 128 units"),
-        together=True,
-    ),
+    Row("kernels/threads/thread_pool.py", "_PART_NANOSECONDS", _SHARED_OUT, together=True),
+    Row("kernels/threads/thread_pool.py", "_MOST_PARTS", (_CONV, "LSTM, 128 units"), together=True),
     Row(
         "kernels/threads/pool_code.py",
         "SPINS",
@@ -91,12 +78,7 @@ ROWS = (
     Row(
         "kernels/random/random_tuned.py",
         "MANY_WORDS",
-        (
-            "random numbers, 8000",
-            "random numbers, 40000",
-            "dropout, 40000",
-            "dropout, 400000",
-        ),
+        ("random numbers, 8000", "random numbers, 40000", "dropout, 40000", "dropout, 400000"),
         together=True,
     ),
     Row(
@@ -122,12 +104,7 @@ ROWS = (
         ("exp, 200000", "exp, 1000000", "sum of two arrays, 1 000 000 elements"),
         together=True,
     ),
-    Row(
-        "kernels/elementwise/parallel_ufuncs.py",
-        "_UNIT",
-        ("exp, 200000",),
-        together=True,
-    ),
+    Row("kernels/elementwise/parallel_ufuncs.py", "_UNIT", ("exp, 200000",), together=True),
     Row(
         "compiler/schedule/parallel.py",
         "FEWEST_BYTES",
@@ -146,48 +123,26 @@ ROWS = (
         together=True,
     ),
     Row("compiler/llvm/entry.py", "_UNIT", ("fused loop, 1000 x 2048",), together=True),
-    Row(
-        "compiler/llvm/entry.py",
-        "_MOST_PARTS",
-        ("fused loop, 4000 x 2048",),
-        together=True,
-    ),
+    Row("compiler/llvm/entry.py", "_MOST_PARTS", ("fused loop, 4000 x 2048",), together=True),
     Row(
         "compiler/llvm/entry.py",
         "RELEASE_BYTES",
         ("fused loop, 512 x 1024", "fused loop, 1000 x 2048"),
         together=True,
     ),
-    Row(
-        "compiler/llvm/entry.py",
-        "_WEIGHT",
-        ("function of Adam, 610 000 weights",),
-        together=True,
-    ),
+    Row("compiler/llvm/entry.py", "_WEIGHT", ("function of Adam, 610 000 weights",), together=True),
     # how work is cut for caches and registers
-    Row(
-        _IN_CONV + "conv_layout.py",
-        "CHUNK",
-        (_CONV, _CONV_LARGE, "convolution, 512 filters"),
-    ),
+    Row(_IN_CONV + "conv_layout.py", "CHUNK", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
     Row(_IN_CONV + "conv_layout.py", "PIXELS_NEAR", (_CONV, _CONV_LARGE)),
     Row(
         _IN_CONV + "conv_layout.py",
         "SHORT_RUN",
-        (
-            "convolution, 16 filters of 3 channels",
-            "convolution, 32 filters, small",
-            _CONV,
-        ),
+        ("convolution, 16 filters of 3 channels", "convolution, 32 filters, small", _CONV),
     ),
     Row(
         _IN_CONV + "conv_layout.py",
         "FEWEST_TILES",
-        (
-            "gradient by weights, 16 filters",
-            _BY_WEIGHTS,
-            "gradient by weights, 256 filters",
-        ),
+        ("gradient by weights, 16 filters", _BY_WEIGHTS, "gradient by weights, 256 filters"),
     ),
     Row(
         _IN_CONV + "conv_tuned.py",
@@ -195,16 +150,8 @@ ROWS = (
         tuple(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
     ),
     Row(_IN_CONV + "conv_layout.py", "PARTS", ("gradient by weights, 16 filters",)),
-    Row(
-        _IN_CONV + "conv_layout.py",
-        "MOST_WORKERS",
-        ("convolution, 16 filters of 3 channels",),
-    ),
-    Row(
-        _IN_CONV + "conv_compiled.py",
-        "_PARTS",
-        (_CONV_LARGE, "convolution, 512 filters"),
-    ),
+    Row(_IN_CONV + "conv_layout.py", "MOST_WORKERS", ("convolution, 16 filters of 3 channels",)),
+    Row(_IN_CONV + "conv_compiled.py", "_PARTS", (_CONV_LARGE, "convolution, 512 filters")),
     Row(_IN_CONV + "conv_compiled.py", "_MOST_ALONE", (_CONV, _CONV_LARGE)),
     Row(
         _IN_CONV + "conv_reference.py",
@@ -216,21 +163,12 @@ ROWS = (
         "_SHORT_RUN",
         ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
     ),
-    Row(
-        _IN_CONV + "depthwise_tuned.py",
-        "PARTS",
-        ("depthwise, gradient by weights, 64 channels",),
-    ),
+    Row(_IN_CONV + "depthwise_tuned.py", "PARTS", ("depthwise, gradient by weights, 64 channels",)),
     Row(_IN_CONV + "depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
     Row(
         "core/cpu/processor.py",
         "cache_bytes(1)",
-        (
-            _BY_WEIGHTS,
-            "gradient by weights, 16 filters",
-            "max, 512 x 1024",
-            "cumsum, 512 x 1024",
-        ),
+        (_BY_WEIGHTS, "gradient by weights, 16 filters", "max, 512 x 1024", "cumsum, 512 x 1024"),
     ),
     Row(
         "core/cpu/processor.py",
@@ -242,11 +180,7 @@ ROWS = (
         "MOST_SCORES",
         ("attention of float64, 256 positions",),
     ),
-    Row(
-        "kernels/matmul/product_tuned.py",
-        "BLOCK_WORK",
-        (*_PRODUCTS, "product, 128 x 128 x 128"),
-    ),
+    Row("kernels/matmul/product_tuned.py", "BLOCK_WORK", (*_PRODUCTS, "product, 128 x 128 x 128")),
     Row("kernels/matmul/product_tuned.py", "BLOCKS_EACH", _PRODUCTS),
     Row("kernels/matmul/product_tuned.py", "_LEAST_HEIGHT", _PRODUCTS),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
@@ -265,21 +199,9 @@ ROWS = (
         "_COPIED_ROWS",
         (*_PRODUCTS, "product, 16 x 1024 x 1024"),
     ),
-    Row(
-        "kernels/matmul/product_compiled.py",
-        "_STRIPS",
-        _PRODUCTS,
-    ),
-    Row(
-        "kernels/matmul/product_compiled.py",
-        "_TOGETHER",
-        _PRODUCTS,
-    ),
-    Row(
-        "kernels/matmul/product_compiled.py",
-        "_FETCHED",
-        _PRODUCTS,
-    ),
+    Row("kernels/matmul/product_compiled.py", "_STRIPS", _PRODUCTS),
+    Row("kernels/matmul/product_compiled.py", "_TOGETHER", _PRODUCTS),
+    Row("kernels/matmul/product_compiled.py", "_FETCHED", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
@@ -303,11 +225,7 @@ ROWS = (
         ("max, 512 x 1024", "cumsum, 512 x 1024"),
     ),
     Row("kernels/reductions/reductions_tuned.py", "_WHOLE", ("max, 4000000",)),
-    Row(
-        "kernels/reductions/reductions_tuned.py",
-        "_SHARES",
-        ("sum, 1024 x 512", "sum, 8192 x 32"),
-    ),
+    Row("kernels/reductions/reductions_tuned.py", "_SHARES", ("sum, 1024 x 512", "sum, 8192 x 32")),
     Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUNS", ("sum, 1000000",)),
@@ -330,15 +248,11 @@ ROWS = (
         ),
     ),
     Row(
-        "optimizers/base/flat_update.py",
-        "PIECE",
-        ("Adam without compiled loops, 600 000 weights",),
+        "optimizers/base/flat_update.py", "PIECE", ("Adam without compiled loops, 600 000 weights",)
     ),
     # from which size on one way is faster than another
     Row(
-        "core/dispatch/eager.py",
-        "MOST_BY_DOT",
-        ("product, 48 x 48 x 48", "product, 72 x 72 x 72"),
+        "core/dispatch/eager.py", "MOST_BY_DOT", ("product, 48 x 48 x 48", "product, 72 x 72 x 72")
     ),
     Row(
         "kernels/matmul/product_tuned.py",
@@ -367,11 +281,7 @@ ROWS = (
         "PARALLEL",
         ("silu, 30000", "softplus, 30000", "silu, 200000", "softplus, 200000"),
     ),
-    Row(
-        "kernels/random/random_tuned.py",
-        "FEWEST_DROPPED",
-        ("dropout, 500", "dropout, 2000"),
-    ),
+    Row("kernels/random/random_tuned.py", "FEWEST_DROPPED", ("dropout, 500", "dropout, 2000")),
     Row(
         "kernels/reductions/reductions_tuned.py",
         "FEWEST",
@@ -383,9 +293,7 @@ ROWS = (
         ("cumsum, 6 x 5", "cumsum, 8 x 40"),
     ),
     Row(
-        "kernels/reductions/reductions_tuned.py",
-        "FEWEST_OF_ALL",
-        ("max, 1000000", "max, 4000000"),
+        "kernels/reductions/reductions_tuned.py", "FEWEST_OF_ALL", ("max, 1000000", "max, 4000000")
     ),
     Row("kernels/reductions/reductions_tuned.py", "_SMALLEST", ("sum, 64 x 16 x 64",)),
     Row(
@@ -412,10 +320,7 @@ ROWS = (
     Row(
         "compiler/schedule/loops.py",
         "_SMALL",
-        (
-            "two loops over 3000 elements in a graph",
-            "two loops over 12000 elements in a graph",
-        ),
+        ("two loops over 3000 elements in a graph", "two loops over 12000 elements in a graph"),
     ),
     Row(
         "autodiff/accumulation.py",
@@ -423,25 +328,13 @@ ROWS = (
         tuple(f"gradient of a sum of 8 uses, {n} elements" for n in (10, 40, 600, 3000)),
     ),
     Row("kernels/coding/png_rows.py", "BLOCK", ("PNG, 256 x 256",)),
-    Row(
-        "kernels/threads/malloc.py",
-        "LARGEST_BYTES",
-        ("sum of two arrays, 25 000 000 elements",),
-    ),
-    Row(
-        "kernels/threads/malloc.py",
-        "KEPT_BYTES",
-        ("sum of two arrays, 25 000 000 elements",),
-    ),
+    Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
+    Row("kernels/threads/malloc.py", "KEPT_BYTES", ("sum of two arrays, 25 000 000 elements",)),
     # when a kernel is compiled of which there is no code
     Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),
     Row("kernels/jit/kernel_family.py", "SWITCH_SECONDS", _FROM_NOTHING),
     Row("kernels/jit/kernel_family.py", "SMALLEST_SECONDS", _FROM_NOTHING),
-    Row(
-        "graph/runtime/tiers.py",
-        "START_SECONDS",
-        ("3000 calls of a function from nothing",),
-    ),
+    Row("graph/runtime/tiers.py", "START_SECONDS", ("3000 calls of a function from nothing",)),
     Row(
         "ops/neural/dense.py",
         "_LARGE",

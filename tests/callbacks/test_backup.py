@@ -19,11 +19,7 @@ EPOCHS = 4
 def make_model(seed):
     tk.random.set_seed(seed)
     model = tk.Sequential(
-        [
-            tk.layers.Dense(8, activation="relu"),
-            tk.layers.Dropout(0.4),
-            tk.layers.Dense(2),
-        ]
+        [tk.layers.Dense(8, activation="relu"), tk.layers.Dropout(0.4), tk.layers.Dense(2)]
     )
     model.compile(
         tk.optimizers.Adam(0.01),

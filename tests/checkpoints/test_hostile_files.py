@@ -15,12 +15,7 @@ from tests.checkpoints.objects import Dense, Net
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format import validation
 from trainkit.checkpoints.format.checksum import SMALL
-from trainkit.checkpoints.format.header import (
-    BLOCK,
-    Extent,
-    verify_header,
-    write_header,
-)
+from trainkit.checkpoints.format.header import BLOCK, Extent, verify_header, write_header
 from trainkit.checkpoints.weights import load_weights
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError
 from trainkit.core.trackable import Trackable

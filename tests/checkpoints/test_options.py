@@ -9,13 +9,7 @@ import pytest
 
 from tests.checkpoints.objects import Adam, Dense, Net, weights_of
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.format.checksum import (
-    CHUNK,
-    SMALL,
-    Checksum,
-    as_bytes,
-    checksum,
-)
+from trainkit.checkpoints.format.checksum import CHUNK, SMALL, Checksum, as_bytes, checksum
 from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
 from trainkit.core.trackable import Trackable
@@ -77,8 +71,7 @@ def test_slots_beyond_half_precision_refuse_to_be_saved(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"compression": "zip"}, {"compression_level": 0}, {"slot_dtype": "float8"}],
+    "settings", [{"compression": "zip"}, {"compression_level": 0}, {"slot_dtype": "float8"}]
 )
 def test_unknown_options_are_refused(settings):
     with pytest.raises(InvalidArgumentError, match=next(iter(settings))):

@@ -12,12 +12,7 @@ from tests import stand_in
 from trainkit.cli import kernels, main
 from trainkit.core import devices
 from trainkit.kernels.elementwise import parallel_ufuncs
-from trainkit.kernels.jit import (
-    kernel_family,
-    kernel_library,
-    library_builder,
-    target,
-)
+from trainkit.kernels.jit import kernel_family, kernel_library, library_builder, target
 from trainkit.kernels.threads import pool_code
 
 needs_compiler = pytest.mark.skipif(

@@ -3,13 +3,7 @@
 import pytest
 
 from trainkit.compiler.ir import Unsupported
-from trainkit.compiler.sizes import (
-    UnknownSize,
-    interpolated,
-    polynomial,
-    python_text,
-    value_at,
-)
+from trainkit.compiler.sizes import UnknownSize, interpolated, polynomial, python_text, value_at
 
 AT = {"n0": 5, "n1": 7}
 N, M = (UnknownSize({(name,): 1}, AT) for name in AT)

@@ -4,12 +4,7 @@ import numpy as np
 
 from tests.conformance.table import away_from, case, complex_normal, distinct, normal, positive
 from trainkit import ops
-from trainkit.ops.indexing import (
-    dynamic_slice,
-    gathering,
-    get_item,
-    scattering,
-)
+from trainkit.ops.indexing import dynamic_slice, gathering, get_item, scattering
 from trainkit.ops.indexing.item_assignment import with_items
 
 ROWS = np.array([2, 0, 2, -1])

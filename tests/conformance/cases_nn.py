@@ -5,12 +5,7 @@ import numpy as np
 from tests.conformance.table import away_from, case, distinct, normal
 from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
-from trainkit.ops.convolutional import (
-    convolution,
-    im2col,
-    pooling,
-    transposed_convolution,
-)
+from trainkit.ops.convolutional import convolution, im2col, pooling, transposed_convolution
 from trainkit.ops.neural import (
     bias_activation,
     cross_entropy,

@@ -25,9 +25,7 @@ ABSTRACT = {"Wrapper"}
 # What wraps PyTorch and JAX, which need not be installed: tests/interop.
 OUTSIDE = {"FlaxLayer", "JaxLayer", "TorchModuleWrapper"}
 by_called = pytest.mark.parametrize(
-    "row",
-    [row for row in ROWS if row.name not in ABSTRACT],
-    ids=lambda row: row.name,
+    "row", [row for row in ROWS if row.name not in ABSTRACT], ids=lambda row: row.name
 )
 
 

@@ -149,12 +149,7 @@ def test_paths_have_keys_positions_and_fields():
         a: list
 
     structure = {"y": Pair(1, (2,)), "x": Record(3, [4])}
-    expected = [
-        (("x", "b"), 3),
-        (("x", "a", 0), 4),
-        (("y", 0), 1),
-        (("y", 1, 0), 2),
-    ]
+    expected = [(("x", "b"), 3), (("x", "a", 0), 4), (("y", 0), 1), (("y", 1, 0), 2)]
     assert nest.flatten_with_path(structure) == expected
     assert [leaf for _, leaf in expected] == nest.flatten(structure)
     assert nest.flatten_with_path(5) == [((), 5)]

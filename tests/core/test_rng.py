@@ -8,11 +8,7 @@ from trainkit.core import rng
 
 # Known answers of the Random123 library (kat_vectors): philox 4x64, 10 rounds.
 KNOWN = [
-    (
-        0,
-        0,
-        [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B],
-    ),
+    (0, 0, [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]),
     (
         2**128 - 1,
         2**256 - 1,

@@ -16,10 +16,7 @@ from trainkit.core.values.python_values import array_of, short_text
 REPRS = [
     (3, "<tf.Tensor: shape=(), dtype=int32, numpy=3>"),
     (True, "<tf.Tensor: shape=(), dtype=bool, numpy=True>"),
-    (
-        [1.0, 2.0],
-        "<tf.Tensor: shape=(2,), dtype=float32, numpy=array([1., 2.], dtype=float32)>",
-    ),
+    ([1.0, 2.0], "<tf.Tensor: shape=(2,), dtype=float32, numpy=array([1., 2.], dtype=float32)>"),
     (
         [[1, 2], [3, 4]],
         "<tf.Tensor: shape=(2, 2), dtype=int32, numpy=\n"
@@ -90,11 +87,7 @@ def test_scalars_become_python_numbers():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (
-            lambda: bool(tk.constant([1, 2])),
-            ValueError,
-            r"shape \(2,\) is ambiguous; use tk",
-        ),
+        (lambda: bool(tk.constant([1, 2])), ValueError, r"shape \(2,\) is ambiguous; use tk"),
         (lambda: float(tk.constant([1, 2])), ValueError, r"float\(\) needs .* shape \(2,\)"),
         (lambda: int(tk.constant([1, 2])), ValueError, r"int\(\) needs .* shape \(2,\)"),
         (lambda: complex(tk.constant([1, 2])), ValueError, r"complex\(\) needs"),

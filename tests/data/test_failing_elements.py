@@ -50,10 +50,7 @@ CASES = {
     "prefetch": (lambda: numbers().prefetch(2), TEN),
     "prefetch, left out": (lambda: numbers().prefetch(2).ignore_errors(), GOOD),
     "prefetch of many": (lambda: numbers().prefetch(50).ignore_errors(), GOOD),
-    "threads": (
-        lambda: Dataset.range(10).map(checked, num_parallel_calls=2).ignore_errors(),
-        GOOD,
-    ),
+    "threads": (lambda: Dataset.range(10).map(checked, num_parallel_calls=2).ignore_errors(), GOOD),
     "batch of a map": (lambda: numbers().batch(3), ["E", "E", "E", [4.0]]),
     "batch behind a step": (
         lambda: numbers().prefetch(1).batch(3),

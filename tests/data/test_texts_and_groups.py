@@ -51,8 +51,7 @@ STEPS = {
     "unique": (lambda: words("a", "b", "a", "").unique(), [b"a", b"b", b""]),
     "padded": (
         lambda: Dataset.from_generator(
-            lambda: iter([["a"], ["b", "c"]]),
-            output_signature=tk.TensorSpec((None,), tk.string),
+            lambda: iter([["a"], ["b", "c"]]), output_signature=tk.TensorSpec((None,), tk.string)
         ).padded_batch(2, padding_values="-"),
         [[[b"a", b"-"], [b"b", b"c"]]],
     ),

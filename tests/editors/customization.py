@@ -16,11 +16,7 @@ from trainkit.keras import layers
 
 
 def conv_block(
-    x: tk.Tensor,
-    filters: int,
-    size: int = 3,
-    padding: str = "same",
-    activation: str = "relu",
+    x: tk.Tensor, filters: int, size: int = 3, padding: str = "same", activation: str = "relu"
 ) -> Any:
     x = layers.Conv2D(filters, size, padding=padding, use_bias=False)(x)
     x = layers.BatchNormalization()(x)

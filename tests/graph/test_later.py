@@ -47,11 +47,7 @@ BY_VALUE = {
         np.array(3),
     ),
     "broadcast_dynamic_shape": (tk.broadcast_dynamic_shape, np.array([3, 1]), np.array([4])),
-    "space_to_batch": (
-        tk.required_space_to_batch_paddings,
-        np.array([5, 6]),
-        np.array([2, 3]),
-    ),
+    "space_to_batch": (tk.required_space_to_batch_paddings, np.array([5, 6]), np.array([2, 3])),
     "collapse_repeated": (
         tk.nn.collapse_repeated,
         np.array([[1, 1, 2], [3, 4, 4]]),

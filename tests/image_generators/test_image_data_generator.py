@@ -47,11 +47,7 @@ BATCHES = {
         {"rotation_range": 30, "fill_mode": "wrap", "height_shift_range": [-4, 0, 4]},
     ),
     "bright": (148.836, 176, {"brightness_range": [0.4, 1.6], "vertical_flip": True}),
-    "rescaled and dark": (
-        0.415541,
-        0.192157,
-        {"rescale": 1 / 255, "brightness_range": (0.5, 1.0)},
-    ),
+    "rescaled and dark": (0.415541, 0.192157, {"rescale": 1 / 255, "brightness_range": (0.5, 1.0)}),
     "levels": (144.294, 71.5052, {"channel_shift_range": 50.0}),
     "nearest pixel": (
         126.071,
@@ -60,11 +56,7 @@ BATCHES = {
     ),
     "pixels": (123.849, 77.9688, {"width_shift_range": 3.5, "height_shift_range": 2}),
     "samplewise": (-1.70299e-08, -0.861892, {"samplewise_std_normalization": True}),
-    "featurewise": (
-        -0.00265635,
-        -0.86584,
-        {"featurewise_std_normalization": True, "rescale": 0.1},
-    ),
+    "featurewise": (-0.00265635, -0.86584, {"featurewise_std_normalization": True, "rescale": 0.1}),
     "whitened": (-0.000552869, -0.0534321, {"zca_whitening": True}),
 }
 

@@ -72,14 +72,8 @@ ONE = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], "float32")
             lambda: K.temporal_padding(IMAGES[0], (2, 0)),
             np.pad(IMAGES[0], ((0, 0), (2, 0), (0, 0))),
         ),
-        (
-            lambda: K.resize_images(IMAGES, 2, 3, "channels_last"),
-            IMAGES.repeat(2, 1).repeat(3, 2),
-        ),
-        (
-            lambda: K.resize_images(IMAGES, 2, 2, "channels_first"),
-            IMAGES.repeat(2, 2).repeat(2, 3),
-        ),
+        (lambda: K.resize_images(IMAGES, 2, 3, "channels_last"), IMAGES.repeat(2, 1).repeat(3, 2)),
+        (lambda: K.resize_images(IMAGES, 2, 2, "channels_first"), IMAGES.repeat(2, 2).repeat(2, 3)),
         (
             lambda: K.resize_volumes(IMAGES[None], 2, 1, 3, "channels_last"),
             IMAGES[None].repeat(2, 1).repeat(3, 3),

@@ -65,10 +65,7 @@ def test_packing_is_the_way_back_and_keeps_types_and_the_order_of_keys():
 
 
 def test_mapping_keeps_the_nest():
-    same(
-        tree.map_structure(lambda x: x, NEST),
-        NEST,
-    )
+    same(tree.map_structure(lambda x: x, NEST), NEST)
     seen = []
     tree.map_structure(seen.append, NEST)
     assert seen == LEAVES

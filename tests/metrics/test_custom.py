@@ -74,12 +74,7 @@ def test_metrics_of_users_work_with_evaluate(run_eagerly):
         [tk.keras.Input((1,)), tk.keras.layers.Dense(1, kernel_initializer="ones")]
     )
     ratio = Ratio()
-    model.compile(
-        "sgd",
-        "mse",
-        metrics=[ErrorRange(), CountedTF(), ratio],
-        run_eagerly=run_eagerly,
-    )
+    model.compile("sgd", "mse", metrics=[ErrorRange(), CountedTF(), ratio], run_eagerly=run_eagerly)
     for _ in range(2):  # each starts anew
         found = model.evaluate(P, Y, batch_size=2, verbose=0, return_dict=True)
         assert found["least"] == pytest.approx(0.5)

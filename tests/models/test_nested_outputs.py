@@ -398,18 +398,12 @@ WHOLE = {  # outputs, losses, weights; the loss, and those of its parts by name
     "a dict": (
         lambda p, q, r: {"k": p, "a": q},
         ([whole, {"k": "mse", "a": "mae"}], [0.5, {"k": 2.0, "a": 3.0}]),
-        (
-            0.5 * whole_of("q", "p") + 2 * mse("p") + 3 * mae("q"),
-            {"k_a_loss", "k_loss", "a_loss"},
-        ),
+        (0.5 * whole_of("q", "p") + 2 * mse("p") + 3 * mae("q"), {"k_a_loss", "k_loss", "a_loss"}),
     ),
     "a flat list of weights": (
         lambda p, q, r: {"k": p, "a": q},
         ([whole, {"k": "mse", "a": "mae"}], [0.5, 3.0, 2.0]),
-        (
-            0.5 * whole_of("q", "p") + 2 * mse("p") + 3 * mae("q"),
-            {"k_a_loss", "k_loss", "a_loss"},
-        ),
+        (0.5 * whole_of("q", "p") + 2 * mse("p") + 3 * mae("q"), {"k_a_loss", "k_loss", "a_loss"}),
     ),
     "alone for a dict": (
         lambda p, q, r: {"k": p, "a": q},

@@ -44,11 +44,7 @@ def transformer():
 
 def recurrent():
     return tk.Sequential(
-        [
-            LAYERS.LSTM(24, return_sequences=True),
-            LAYERS.GRU(16),
-            LAYERS.Dense(10, dtype="float32"),
-        ]
+        [LAYERS.LSTM(24, return_sequences=True), LAYERS.GRU(16), LAYERS.Dense(10, dtype="float32")]
     )
 
 

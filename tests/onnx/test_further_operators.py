@@ -7,11 +7,7 @@ import pytest
 
 import trainkit as tk
 from tests.onnx.onnx_files import fill_graph, write
-from trainkit.core.errors import (
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    UnimplementedError,
-)
+from trainkit.core.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from trainkit.saved_graph.onnx.onnx_messages import GraphProto
 
 RNG = np.random.default_rng(5)

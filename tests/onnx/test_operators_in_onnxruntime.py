@@ -26,13 +26,7 @@ def compare(op_type, inputs, attributes, tmp_path, version=18, *, known=(), outp
     shape = [n if i in known else f"d{i}" for i, n in enumerate(arrays[first].shape)]
     model = onnx_model(
         [(op_type, " ".join(used).replace('""', "-"), outputs, attributes)],
-        [
-            (
-                first,
-                shape,
-                arrays[first].dtype.name,
-            )
-        ],
+        [(first, shape, arrays[first].dtype.name)],
         outputs,
         {n: x for n, x in arrays.items() if n != first},
         version,

@@ -278,11 +278,7 @@ def test_spans_beyond_the_limit_are_counted_all_the_same(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("shapes", "text"),
-    [
-        (None, ""),
-        (((2, 3), (), (4,)), "(2, 3) () (4,)"),
-        (((None, 3), None), "(?, 3) -"),
-    ],
+    [(None, ""), (((2, 3), (), (4,)), "(2, 3) () (4,)"), (((None, 3), None), "(?, 3) -")],
 )
 def test_shapes_as_text(shapes, text):
     assert rows.shapes_text(shapes) == text

@@ -23,10 +23,7 @@ def test_an_honest_run_passes_in_all_segments(tmp_path, save_every):
     model, proof = proven(tmp_path / "a", save_every=save_every)
     proof.save(tmp_path / "proof")
     assert (tmp_path / "proof").stat().st_size < 4096
-    assert tk.runs.RunProof.load(tmp_path / "proof").as_dict() == {
-        **proof.as_dict(),
-        "folder": "a",
-    }
+    assert tk.runs.RunProof.load(tmp_path / "proof").as_dict() == {**proof.as_dict(), "folder": "a"}
     found = tk.runs.verify(tmp_path / "proof", sample=99, model=model)
     assert found.passed, str(found)
     assert found.segments == proof.segments

@@ -160,9 +160,7 @@ def test_the_compiled_half_notes_what_python_does(batches, logs, optimizer):
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 scalars = st.one_of(
-    numbers,
-    st.floats(width=32).map(tk.constant),
-    numbers.map(lambda x: tk.constant(x, "float64")),
+    numbers, st.floats(width=32).map(tk.constant), numbers.map(lambda x: tk.constant(x, "float64"))
 )
 rows_of_metrics = st.dictionaries(st.sampled_from(["accuracy", "recall", "f", "g"]), scalars)
 any_facts = st.tuples(

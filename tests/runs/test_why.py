@@ -20,11 +20,7 @@ from trainkit.runs import settings_diff
 from trainkit.runs.diagnosis.evidence import Evidence
 from trainkit.runs.diagnosis.step_checks import check_jumps
 
-DEEP = [
-    (planted.vanishing, 0),
-    (planted.drifted, 2),
-    (planted.not_finite, 0),
-]
+DEEP = [(planted.vanishing, 0), (planted.drifted, 2), (planted.not_finite, 0)]
 FROM_DATA = [
     (planted.duplicates, 0),
     (planted.sorted_rows, 1),

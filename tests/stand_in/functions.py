@@ -6,14 +6,7 @@ import inspect
 import numpy as np
 
 from tests.stand_in import limits, streams, transfers
-from tests.stand_in.arrays import (
-    BFLOAT16,
-    checked_dtype,
-    host_of,
-    ndarray,
-    new_array,
-    wrapped,
-)
+from tests.stand_in.arrays import BFLOAT16, checked_dtype, host_of, ndarray, new_array, wrapped
 from tests.stand_in.streams import work
 
 # Results that stay on the host, as CuPy's do.

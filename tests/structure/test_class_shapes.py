@@ -87,11 +87,7 @@ def test_few_files_know_of_replicas():
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [
-        ("me: Any = self", 1),
-        ("me: Any = other", 0),
-        ("first: Node | None = self", 0),
-    ],
+    [("me: Any = self", 1), ("me: Any = other", 0), ("first: Node | None = self", 0)],
 )
 def test_what_counts_as_a_cast(text, number):
     assert sum(map(is_cast_of_self, ast.walk(ast.parse(text)))) == number

@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, str] = {}
 
 # Classes in doors, each with the reason. They may only get fewer.
 CLASSES = {
-    "array_api.data_types.NamespaceInfo": "tells of the namespace itself, as the standard asks",
+    "array_api.data_types.NamespaceInfo": "tells of the namespace itself, as the standard asks"
 }
 
 

@@ -112,10 +112,7 @@ def test_a_comparison_is_found(source):
 
 @pytest.mark.parametrize(
     "source",
-    [
-        "TABLE = {'add': 1, 'matmul': 2, 'reshape': 3}",
-        "NAMES = set('add matmul sum'.split())",
-    ],
+    ["TABLE = {'add': 1, 'matmul': 2, 'reshape': 3}", "NAMES = set('add matmul sum'.split())"],
 )
 def test_a_list_is_found(source):
     assert [len(names) for _, names in listed(ast.walk(ast.parse(source)))] == [3]

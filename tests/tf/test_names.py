@@ -341,8 +341,7 @@ def test_other_names_are_tensorflows():
     z = tk.constant([1 + 2j])
     for name in ("real", "imag", "conj", "angle"):
         np.testing.assert_array_equal(
-            getattr(tk.math, name)(z, name="n"),
-            getattr(tk.math, name)(z),
+            getattr(tk.math, name)(z, name="n"), getattr(tk.math, name)(z)
         )
     assert tk.complex(real=1.0, imag=2.0, name="n").numpy() == 1 + 2j
     assert float(tk.atan2(y=1.0, x=2.0)) == float(tk.atan2(1.0, 2.0))

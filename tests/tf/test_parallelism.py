@@ -11,10 +11,7 @@ from trainkit.data.transformations import mapping
 from trainkit.kernels.threads import pools
 
 threading = tk.config.threading
-SETTERS = [
-    threading.set_intra_op_parallelism_threads,
-    threading.set_inter_op_parallelism_threads,
-]
+SETTERS = [threading.set_intra_op_parallelism_threads, threading.set_inter_op_parallelism_threads]
 
 
 @pytest.fixture(autouse=True)

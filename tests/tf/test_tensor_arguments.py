@@ -88,11 +88,7 @@ DRAWS = {
     ),
     "gamma": (lambda s: tk.random.gamma(s, [1.0, 2.0, 3.0]), (INT([20]),), (0, np.inf)),
     "poisson": (lambda s: tk.random.poisson(s, [1.0, 2.0, 3.0]), (INT([20]),), (0, np.inf)),
-    "random_crop": (
-        lambda s: tk.image.random_crop(tk.ones((30, 3)), s),
-        (INT([20, 3]),),
-        (1, 1),
-    ),
+    "random_crop": (lambda s: tk.image.random_crop(tk.ones((30, 3)), s), (INT([20, 3]),), (1, 1)),
 }
 
 

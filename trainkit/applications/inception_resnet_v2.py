@@ -28,12 +28,7 @@ _BRANCHES: dict[str, tuple[tuple[tuple[int, Any], ...], ...]] = {
 
 
 def _conv(
-    x: Any,
-    width: int,
-    window: Any,
-    stride: int = 1,
-    padding: str = "same",
-    name: str | None = None,
+    x: Any, width: int, window: Any, stride: int = 1, padding: str = "same", name: str | None = None
 ) -> Any:
     named = (None, None) if name is None else (f"{name}_bn", f"{name}_ac")
     x = layers.Conv2D(

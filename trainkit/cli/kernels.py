@@ -178,12 +178,7 @@ def _optimizers() -> list[Optimizer]:
             ),
             (
                 named.RMSprop,
-                (
-                    {},
-                    {"momentum": 0.9},
-                    {"centered": True},
-                    {"momentum": 0.9, "centered": True},
-                ),
+                ({}, {"momentum": 0.9}, {"centered": True}, {"momentum": 0.9, "centered": True}),
             ),
             (named.Adagrad, ({},)),
             (named.Nadam, ({},)),

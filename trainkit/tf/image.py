@@ -158,12 +158,7 @@ def transpose(image: TensorLike, name: str | None = None) -> Tensor:
 
 
 def extract_patches(
-    images: TensorLike,
-    sizes: Any,
-    strides: Any,
-    rates: Any,
-    padding: str,
-    name: str | None = None,
+    images: TensorLike, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None
 ) -> Tensor:
     """Windows of the images, flattened into the last axis; lists are (1, height, width, 1).
 

@@ -15,13 +15,7 @@ from trainkit.checkpoints.format.checksum import SMALL
 from trainkit.checkpoints.format.header import verify_header, write_header
 from trainkit.checkpoints.format.index import Contents
 from trainkit.checkpoints.format.reader import SavedFile, outline
-from trainkit.checkpoints.format.writer import (
-    CheckpointOptions,
-    Group,
-    Link,
-    Values,
-    write_file,
-)
+from trainkit.checkpoints.format.writer import CheckpointOptions, Group, Link, Values, write_file
 from trainkit.cli.main import main
 from trainkit.core.errors import CheckpointError
 from trainkit.core.trackable import Trackable

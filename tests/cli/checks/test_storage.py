@@ -97,10 +97,7 @@ def test_a_disk_without_inodes(monkeypatch, tmp_path):
     full = types.SimpleNamespace(**blocks, f_files=10, f_favail=0)
     monkeypatch.setattr(storage.os, "statvfs", lambda folder: full)
     found = storage._room("the cache", tmp_path)
-    assert (found.level, found.text) == (
-        "problem",
-        f"{tmp_path} can take no more files (inodes)",
-    )
+    assert (found.level, found.text) == ("problem", f"{tmp_path} can take no more files (inodes)")
 
 
 def test_folders_that_can_not_be_written_to(monkeypatch):

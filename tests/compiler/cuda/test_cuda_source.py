@@ -8,12 +8,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
-from tests.kernels.cuda.nvcc import (
-    NEEDS_NVCC,
-    machine_code_by_name,
-    machine_code_of,
-    separated,
-)
+from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_by_name, machine_code_of, separated
 from trainkit.compiler.cuda import cuda_functions, cuda_table
 from trainkit.compiler.cuda.cuda_source import FEWEST_BY_FOUR, TableSource
 from trainkit.compiler.ir import Number, kind_of

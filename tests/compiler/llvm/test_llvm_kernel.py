@@ -4,12 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from trainkit.compiler.ir import (
-    Loop,
-    NumpyLoop,
-    Product,
-    Unsupported,
-)
+from trainkit.compiler.ir import Loop, NumpyLoop, Product, Unsupported
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 
 

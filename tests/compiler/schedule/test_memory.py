@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from trainkit.compiler.ir import (
-    Buffer,
-    NumpyLoop,
-    View,
-    results_of,
-    sources_of,
-)
+from trainkit.compiler.ir import Buffer, NumpyLoop, View, results_of, sources_of
 from trainkit.compiler.schedule.memory import ALIGNMENT, places
 
 

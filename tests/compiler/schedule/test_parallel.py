@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from trainkit.compiler.ir import (
-    Buffer,
-    Elementwise,
-    Loop,
-    NumpyLoop,
-    View,
-)
+from trainkit.compiler.ir import Buffer, Elementwise, Loop, NumpyLoop, View
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 from trainkit.compiler.schedule import parallel
 from trainkit.kernels.threads.thread_pool import thread_pool

@@ -115,10 +115,7 @@ def test_processes_of_a_launcher_share_the_cores(groups, monkeypatch, local, aro
     for name, value in (("PMI_RANK", "1"), ("PMI_SIZE", "16"), ("MPI_LOCALNRANKS", str(local))):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(
-        cpu_count.os,
-        "sched_getaffinity",
-        lambda pid: {0, 1} if pid == 0 else around,
-        raising=False,
+        cpu_count.os, "sched_getaffinity", lambda pid: {0, 1} if pid == 0 else around, raising=False
     )
     assert cpu_count.usable_cores() == expected
 

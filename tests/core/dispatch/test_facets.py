@@ -47,11 +47,7 @@ def test_what_is_declared_comes_before_the_semantics(declared):
 
 @pytest.mark.parametrize(
     ("method", "facet"),
-    [
-        ("batch_by", "batch"),
-        ("stack_by", "stackable"),
-        ("lower_by", "lowering"),
-    ],
+    [("batch_by", "batch"), ("stack_by", "stackable"), ("lower_by", "lowering")],
 )
 def test_a_rule_is_given_by_a_decorator_of_the_operation(declared, method, facet):
     op = declared()

@@ -17,11 +17,7 @@ def line_of(body, *dtypes, **settings):
     return trace
 
 
-FUNCTIONS = {
-    "copy": lambda x: x.copy(),
-    "where": np.where,
-    "clip": np.clip,
-}
+FUNCTIONS = {"copy": lambda x: x.copy(), "where": np.where, "clip": np.clip}
 
 
 def run(trace, arrays, settings):

@@ -6,12 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.core import shapes
 from trainkit.core.dispatch.eval_shape import result_specs
-from trainkit.core.dispatch.primitive import (
-    Primitive,
-    describe,
-    primitive,
-    ufunc,
-)
+from trainkit.core.dispatch.primitive import Primitive, describe, primitive, ufunc
 from trainkit.core.shapes import ShapeError, Spec
 from trainkit.core.tensor import PRIMITIVES
 

@@ -7,10 +7,7 @@ import pytest
 
 from trainkit.keras.preprocessing.sequence import make_sampling_table, skipgrams
 
-KERAS = (
-    [[2, 2], [3, 2], [2, 1], [1, 2], [2, 1], [2, 3], [1, 8], [3, 6]],
-    [0, 1, 1, 1, 0, 1, 0, 0],
-)
+KERAS = ([[2, 2], [3, 2], [2, 1], [1, 2], [2, 1], [2, 3], [1, 8], [3, 6]], [0, 1, 1, 1, 0, 1, 0, 0])
 
 
 def test_pairs_within_the_window():

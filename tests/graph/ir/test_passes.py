@@ -5,14 +5,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.core.tensor import wrap
-from trainkit.graph.ir.passes import (
-    PASSES,
-    fold_constants,
-    optimised,
-    prune,
-    share,
-    simplify,
-)
+from trainkit.graph.ir.passes import PASSES, fold_constants, optimised, prune, share, simplify
 
 
 def traced(function, *args):

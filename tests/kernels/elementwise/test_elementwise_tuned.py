@@ -78,10 +78,7 @@ def test_kernels_equal_the_formula_in_float64_to_float32(name, shape, rng):
 
 @pytest.mark.parametrize(
     ("name", "exact", "below", "above"),
-    [
-        ("softplus", lambda x: np.logaddexp(0, x), 0, np.inf),
-        ("erf", np.vectorize(math.erf), -1, 1),
-    ],
+    [("softplus", lambda x: np.logaddexp(0, x), 0, np.inf), ("erf", np.vectorize(math.erf), -1, 1)],
 )
 def test_small_results_have_the_digits_of_float32(name, exact, below, above):
     x = np.concatenate([np.linspace(-87, 88, 40001), np.linspace(-1, 1, 40001), [0.0]])

@@ -39,12 +39,7 @@ def test_relative_error_is_that_of_float32(name, exact, tolerance):
 
 
 @pytest.mark.parametrize(
-    ("name", "below", "above"),
-    [
-        ("exponential", 0, np.inf),
-        ("sigmoid", 0, 1),
-        ("tanh", -1, 1),
-    ],
+    ("name", "below", "above"), [("exponential", 0, np.inf), ("sigmoid", 0, 1), ("tanh", -1, 1)]
 )
 def test_limits_are_reached_and_nan_stays(name, below, above):
     x = np.array([-np.inf, -200, np.inf, 1e30, np.nan] * 16, "float32")

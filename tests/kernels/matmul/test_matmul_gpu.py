@@ -221,11 +221,7 @@ OPERATIONS = {
     "einsum of rows": (lambda a, b: tk.einsum("bi,bi->b", a, b), (2, 3), (2, 3)),
     "tensordot": (lambda a, b: tk.tensordot(a, b, 2), (2, 3, 4), (3, 4, 5)),
     "inner": (lambda a, b: tk.ops.inner(a, b), (2, 3, 4), (5, 4)),
-    "attention": (
-        lambda a, b: tk.ops.dot_product_attention(a, b, b),
-        (2, 3, 2, 4),
-        (2, 5, 2, 4),
-    ),
+    "attention": (lambda a, b: tk.ops.dot_product_attention(a, b, b), (2, 3, 2, 4), (2, 5, 2, 4)),
 }
 
 

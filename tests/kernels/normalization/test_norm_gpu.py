@@ -123,11 +123,7 @@ def test_the_order_of_threads_changes_no_bit(rng):
         with order():
             for kernel, args, launch in (
                 (norm_columns_cuda.PRODUCTS, (g, x, found), plan.first),
-                (
-                    norm_columns_cuda.BACK,
-                    (g, x, None, None, None, y, one, two, found),
-                    plan.second,
-                ),
+                (norm_columns_cuda.BACK, (g, x, None, None, None, y, one, two, found), plan.second),
             ):
                 run = cuda_on_cpu.built(kernel.source(x.dtype), kernel.name)
                 tail = (plan.part_rows, np.float32(1e-3)) if kernel.name.endswith("back") else ()

@@ -174,10 +174,7 @@ def test_products_of_all_steps_are_made_on_the_pool(eager, rng, monkeypatch):
         projected, kernel = floats(rng, (batch, steps, 3 * units), (units, 3 * units))
         kept = recurrent_tuned.gru(projected, inputs[1], kernel, None, reset_after)
         recurrent_tuned.gru_gradient(by_hidden, inputs[1], kernel, *kept, reset_after)
-        assert sorted(sizes) == [
-            (units, batch * steps, units),
-            (units, batch * steps, 2 * units),
-        ]
+        assert sorted(sizes) == [(units, batch * steps, units), (units, batch * steps, 2 * units)]
 
 
 def at_each_address(array):

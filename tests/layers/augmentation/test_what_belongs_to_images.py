@@ -295,12 +295,7 @@ def test_elastic_masks_drift_with_their_images():
             InvalidArgumentError,
             "labels",
         ),
-        (
-            layers.RandomFlip(bounding_box_format="xy"),
-            {},
-            InvalidArgumentError,
-            "rel_xyxy",
-        ),
+        (layers.RandomFlip(bounding_box_format="xy"), {}, InvalidArgumentError, "rel_xyxy"),
         (layers.RandomFlip(), {"images": MASKS[0, 0]}, ShapeError, "images have 3 axes"),
     ],
 )

@@ -135,10 +135,7 @@ def test_other_ways_to_take_texts_apart():
     assert learned(["A b"], standardize=None) == ["b", "A"]
     assert learned(
         ["a-b A"], standardize=tk.strings.lower, split=lambda t: tk.strings.split(t, "-")
-    ) == [
-        "b a",
-        "a",
-    ]
+    ) == ["b a", "a"]
 
 
 def model(inner, width):

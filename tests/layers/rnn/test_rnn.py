@@ -217,12 +217,7 @@ def form(state):
 @pytest.mark.parametrize("bare", [True, False])
 def test_a_stack_keeps_the_form_of_each_state(bare, settings, masked):
     def cells():
-        return [
-            SumCell(3, bare),
-            layers.LSTMCell(2),
-            SumCell(2, bare, size=[2]),
-            layers.GRUCell(3),
-        ]
+        return [SumCell(3, bare), layers.LSTMCell(2), SumCell(2, bare, size=[2]), layers.GRUCell(3)]
 
     x = np.arange(24, dtype="float32").reshape(2, 3, 4) / 10
     mask = np.array([[True, True, False], [True, True, True]]) if masked else None

@@ -187,12 +187,7 @@ SOURCES = [arrays, data_set, of_unknown_length, lambda: {"x": Batches()}]
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
     ("steps", "wanted", "warned"),
-    [
-        (10, [10] * 4, False),
-        (5, [5] * 4, False),
-        (7, [7, 3, 7, 3], True),
-        (11, [10] * 4, True),
-    ],
+    [(10, [10] * 4, False), (5, [5] * 4, False), (7, [7, 3, 7, 3], True), (11, [10] * 4, True)],
 )
 def test_an_epoch_ends_with_the_data(source, steps, wanted, warned):
     with warnings.catch_warnings(record=True) as found:

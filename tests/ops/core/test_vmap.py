@@ -6,13 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.ops.core import vmap
-from trainkit.ops.core.vmap import (
-    BatchedTensor,
-    ItemStack,
-    NeedsValue,
-    new_level,
-    unbatched,
-)
+from trainkit.ops.core.vmap import BatchedTensor, ItemStack, NeedsValue, new_level, unbatched
 
 COUNT = 3
 RNG = np.random.default_rng(0)

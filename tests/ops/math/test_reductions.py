@@ -61,8 +61,7 @@ def test_reduction_agrees_with_numpy(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["nansum", "nanmean", "nanmax", "nanmin", "nanprod", "nanvar", "nanstd", "nanmedian"],
+    "name", ["nansum", "nanmean", "nanmax", "nanmin", "nanprod", "nanvar", "nanstd", "nanmedian"]
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, for rows of nothing but NaN
 def test_nan_reduction_agrees_with_numpy(name):

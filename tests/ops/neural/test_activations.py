@@ -40,11 +40,7 @@ FORMULAS = [
     ("sparse_sigmoid", {}, lambda x: np.clip((x + 1) / 2, 0, 1)),
     ("mish", {}, lambda x: x * np.tanh(np.log(1 + np.exp(x)))),
     ("gelu", {"approximate": False}, lambda x: x * normal_share(x)),
-    (
-        "gelu",
-        {},
-        lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    ),
+    ("gelu", {}, lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
     ("elu", {"alpha": 0.5}, lambda x: np.where(x > 0, x, 0.5 * (np.exp(x) - 1))),
     ("celu", {"alpha": 2.0}, lambda x: np.where(x > 0, x, 2 * (np.exp(x / 2) - 1))),
     (
@@ -53,11 +49,7 @@ FORMULAS = [
         lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
     ),
     ("squareplus", {"b": 2}, lambda x: (x + np.sqrt(x * x + 2)) / 2),
-    (
-        "sparse_plus",
-        {},
-        lambda x: np.where(x <= -1, 0, np.where(x >= 1, x, (x + 1) ** 2 / 4)),
-    ),
+    ("sparse_plus", {}, lambda x: np.where(x <= -1, 0, np.where(x >= 1, x, (x + 1) ** 2 / 4))),
     ("soft_shrink", {}, lambda x: np.sign(x) * np.maximum(abs(x) - 0.5, 0)),
     ("hard_shrink", {"threshold": 1.0}, lambda x: np.where(abs(x) > 1, x, 0)),
     ("tanh_shrink", {}, lambda x: x - np.tanh(x)),

@@ -63,11 +63,5 @@ def usual_lines(
     room: int,
 ) -> tuple[int, bytes]: ...
 def usual_facts(
-    now: float,
-    steps: int,
-    epoch: int,
-    waited: float,
-    batches: list[Any],
-    logs: Any,
-    optimizer: Any,
+    now: float, steps: int, epoch: int, waited: float, batches: list[Any], logs: Any, optimizer: Any
 ) -> tuple[Any, ...] | None: ...

@@ -260,12 +260,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 ELEMENTWISE = Semantics(
-    "elementwise",
-    batch=BY_ELEMENT,
-    stackable=True,
-    lowering=TRACE,
-    memory="fresh",
-    sizes=COMPUTED,
+    "elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE, memory="fresh", sizes=COMPUTED
 )
 REDUCTION = Semantics(
     "reduction",
@@ -281,9 +276,7 @@ AXIS = Semantics(
 )
 VIEW = Semantics("view", recompute="free", lowering=TRACE, stackable=True)
 ARRANGEMENT = Semantics(
-    "arrangement",
-    lowering=Absent("no view tells where its elements go"),
-    stackable=True,
+    "arrangement", lowering=Absent("no view tells where its elements go"), stackable=True
 )
 INDEXING = Semantics(
     "indexing",

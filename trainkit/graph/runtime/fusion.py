@@ -16,30 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import (
-    Buffer,
-    Loop,
-    Unsupported,
-    is_bfloat16,
-    results_of,
-    sources_of,
-)
+from trainkit.compiler.ir import Buffer, Loop, Unsupported, is_bfloat16, results_of, sources_of
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 from trainkit.compiler.tracer import KernelTracer, TracedArray
 from trainkit.core.process.side_work import give_way
 from trainkit.core.tensor import wrap
-from trainkit.graph.ir.graph import (
-    Graph,
-    GraphTensor,
-    Node,
-    needed_nodes,
-)
-from trainkit.graph.ir.passes import (
-    copied,
-    finished,
-    rebuilt_frame,
-    source_copied,
-)
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
+from trainkit.graph.ir.passes import copied, finished, rebuilt_frame, source_copied
 from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.graph.runtime.fusible import may_be_traced, traced
 from trainkit.graph.runtime.program import Program

@@ -16,11 +16,7 @@ from trainkit.graph.ir.passes import rebuild
 from trainkit.kernels.convolution import depthwise_tuned
 from trainkit.kernels.convolution.sliding_windows import per_axis, placed
 from trainkit.ops.arrays.pad_and_roll import _pad, pad_sum
-from trainkit.ops.convolutional.convolution import (
-    _conv,
-    conv_input_gradient,
-    conv_kernel_gradient,
-)
+from trainkit.ops.convolutional.convolution import _conv, conv_input_gradient, conv_kernel_gradient
 
 
 class _Padded(NamedTuple):

@@ -69,14 +69,7 @@ def attention(
 
 
 def attention_gradient(
-    xp: Any,
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    scale: float,
-    causal: bool,
+    xp: Any, g: Array, q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
 ) -> tuple[Array, Array, Array]:
     """Gradients by q, k and v."""
     results = tuple(xp.empty(x.shape, x.dtype) for x in (q, k, v))

@@ -25,12 +25,7 @@ from trainkit.kernels.convolution.conv_microkernels import (
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
-from trainkit.kernels.threads.parallel_for import (
-    POOL,
-    WITHOUT_POOL,
-    chunk_range,
-    spread,
-)
+from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_range, spread
 
 _LINES = float32[:, :, ::1]
 _TABLE = int64[:, ::1]

@@ -15,13 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from trainkit.core.values.docstrings import describe_arguments
-from trainkit.kernels.jit.simd import (
-    BYTES,
-    I64,
-    Loop,
-    Tile,
-    literal,
-)
+from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile, literal
 
 
 @intrinsic(prefer_literal=True)
@@ -111,21 +105,7 @@ def pixel_tile(
 
 @intrinsic(prefer_literal=True)
 def channel_weight_tile(
-    typing,
-    rows,
-    vectors,
-    lanes,
-    x,
-    at,
-    g,
-    images,
-    lines,
-    points,
-    steps,
-    y,
-    to,
-    first,
-    count,
+    typing, rows, vectors, lanes, x, at, g, images, lines, points, steps, y, to, first, count
 ):
     """One row of sums for each of `rows` weights: products of each filter's own channel.
 

@@ -21,12 +21,7 @@ from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
-from trainkit.kernels.threads.parallel_for import (
-    POOL,
-    WITHOUT_POOL,
-    chunk_range,
-    spread,
-)
+from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_range, spread
 
 _LINES = {4: float32[:, :, ::1], 2: uint16[:, :, ::1]}
 """Of images, by the bytes of a number: of float32, or the bits of bfloat16."""

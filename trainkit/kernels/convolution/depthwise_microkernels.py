@@ -16,12 +16,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.jit.half_vectors import HalfTile
-from trainkit.kernels.jit.simd import (
-    I32,
-    Loop,
-    Tile,
-    literal,
-)
+from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
 
 Seen = list[tuple[int, int, int]]
 _TO_READ, _TO_WRITE = 0, 1

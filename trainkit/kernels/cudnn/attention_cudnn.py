@@ -165,14 +165,7 @@ def attention(
 
 
 def attention_gradient(
-    xp: Any,
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    scale: float,
-    causal: bool,
+    xp: Any, g: Array, q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
 ) -> tuple[Array, Array, Array] | None:
     """Gradients by q, k and v, or `None` where cuDNN is not to do it.
 

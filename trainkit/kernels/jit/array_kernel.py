@@ -25,10 +25,7 @@ _OR_NONE = "{x} is None or {x}.dtype is f32"
 _TAKEN = {
     "flat": (_LIKE + " and {x}.flags.carray", "{x}.reshape(-1)"),
     "gathered": (_LIKE, "owned({x}).reshape(-1)"),
-    "mask": (
-        "{x}.dtype is bools and {x}.shape == shape and {x}.flags.carray",
-        "{x}.reshape(-1)",
-    ),
+    "mask": ("{x}.dtype is bools and {x}.shape == shape and {x}.flags.carray", "{x}.reshape(-1)"),
     "rows": (_LIKE, "owned({x}).reshape(-1, width)"),
     "each": ("{x}.dtype is f32", _NUMBERS),
     "ones": (_OR_NONE, "ones(width, f32) if {x} is None else " + _NUMBERS),

@@ -13,12 +13,7 @@ from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.jit.register_tiles import (
-    BLOCK_DEPTH,
-    block_columns,
-    block_tiling,
-    tiling,
-)
+from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_columns, block_tiling, tiling
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import (
     CUT,

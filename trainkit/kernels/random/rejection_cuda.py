@@ -311,11 +311,7 @@ extern "C" __global__ void boosted_gamma(const double* __restrict__ alpha, long 
   }
 }
 """
-_TAKEN = {
-    "gamma": _GAMMA,
-    "poisson": _FACTORIALS + _POISSON,
-    "binomial": _FACTORIALS + _BINOMIAL,
-}
+_TAKEN = {"gamma": _GAMMA, "poisson": _FACTORIALS + _POISSON, "binomial": _FACTORIALS + _BINOMIAL}
 DISTRIBUTIONS = tuple(_TAKEN)
 MOST_TERMS = 200
 """Inversion ends after so many terms."""

@@ -7,12 +7,7 @@ import numpy as np
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
-from trainkit.kernels.matmul.matmul_compiled import (
-    add_rows,
-    behind,
-    packed_size,
-    packed_weights,
-)
+from trainkit.kernels.matmul.matmul_compiled import add_rows, behind, packed_size, packed_weights
 from trainkit.kernels.recurrent.lstm_compiled import take_before
 from trainkit.kernels.threads.parallel_for import chunk_range
 

@@ -8,12 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from trainkit.kernels.jit.simd import (
-    I32,
-    Loop,
-    Tile,
-    literal,
-)
+from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
 
 _SERIES = tuple(1 / n for n in (5040, 720, 120, 24, 6, 2, 1, 1))
 _LEAST = -88.0

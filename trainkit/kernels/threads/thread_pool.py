@@ -24,13 +24,7 @@ from typing import Any
 from trainkit.kernels.jit.kernel_library import address_of
 from trainkit.kernels.jit.object_loader import linker
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.pool_code import (
-    FIELDS,
-    PAUSES,
-    SEMAPHORES,
-    library_prefix,
-    pool_text,
-)
+from trainkit.kernels.threads.pool_code import FIELDS, PAUSES, SEMAPHORES, library_prefix, pool_text
 
 
 class ThreadPool:

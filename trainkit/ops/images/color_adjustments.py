@@ -187,9 +187,7 @@ def adjust_saturation(image: TensorLike, saturation_factor: Any, name: str | Non
         array([[[1., 0., 0.]]], dtype=float32)
     """
     return _in_hsv(
-        image,
-        "adjust_saturation",
-        lambda h, s: (h, clip(multiply(s, saturation_factor), 0.0, 1.0)),
+        image, "adjust_saturation", lambda h, s: (h, clip(multiply(s, saturation_factor), 0.0, 1.0))
     )
 
 
@@ -215,20 +213,12 @@ _YUV = np.array(
 
 
 _YIQ_BACK = np.array(
-    [
-        [1.0, 1.0, 1.0],
-        [0.95598634, -0.27201283, -1.10674021],
-        [0.6208248, -0.64720424, 1.70423049],
-    ]
+    [[1.0, 1.0, 1.0], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]
 )
 
 
 _YUV_BACK = np.array(
-    [
-        [1.0, 1.0, 1.0],
-        [0.0, -0.394642334, 2.03206185],
-        [1.13988303, -0.58062185, 0.0],
-    ]
+    [[1.0, 1.0, 1.0], [0.0, -0.394642334, 2.03206185], [1.13988303, -0.58062185, 0.0]]
 )
 
 

@@ -178,8 +178,7 @@ def _complex(xp: ArrayModule, a: Array, b: Array) -> Array:
 
 _complex.primitive.broadcasts = True
 _complex.gradients(
-    lambda g, y, a, b: cast(real(g), a.dtype),
-    lambda g, y, a, b: cast(imag(g), b.dtype),
+    lambda g, y, a, b: cast(real(g), a.dtype), lambda g, y, a, b: cast(imag(g), b.dtype)
 )
 
 

@@ -12,13 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    AXIS,
-    REDUCTION,
-    Absent,
-    Direct,
-    Tuned,
-)
+from trainkit.core.dispatch.facets import AXIS, REDUCTION, Absent, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -26,14 +20,7 @@ from trainkit.kernels.reductions.reductions_tuned import FEWEST_RUNNING
 from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled_sum
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import ravel
-from trainkit.ops.math.elementwise import (
-    along,
-    cast,
-    conjugated,
-    exp,
-    multiply,
-    subtract,
-)
+from trainkit.ops.math.elementwise import along, cast, conjugated, exp, multiply, subtract
 from trainkit.ops.math.reductions import (
     axis_setting,
     check_axes,

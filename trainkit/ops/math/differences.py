@@ -240,8 +240,7 @@ def _sliding_gradient_x(g: Tensor, y: Tensor, x: Tensor, window: Tensor) -> Tens
 
 
 sliding_product.gradients(
-    _sliding_gradient_x,
-    lambda g, y, x, window: sliding_product(conjugated(x), g),
+    _sliding_gradient_x, lambda g, y, x, window: sliding_product(conjugated(x), g)
 )
 
 

@@ -180,8 +180,7 @@ divide = ufunc(
     graph_name="RealDiv",
 )
 divide.gradients(
-    lambda g, y, a, b: divide(g, conjugated(b)),
-    lambda g, y, a, b: negative(along(g, divide(y, b))),
+    lambda g, y, a, b: divide(g, conjugated(b)), lambda g, y, a, b: negative(along(g, divide(y, b)))
 )
 
 

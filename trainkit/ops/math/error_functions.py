@@ -20,12 +20,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.kernels.elementwise.elementwise_reference import ratio
-from trainkit.ops.math.elementwise import (
-    exp,
-    multiply,
-    negative,
-    square,
-)
+from trainkit.ops.math.elementwise import exp, multiply, negative, square
 
 gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 

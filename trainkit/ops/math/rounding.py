@@ -154,10 +154,7 @@ def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
 
 
 mod.primitive.broadcasts = True
-mod.gradients(
-    lambda g, y, a, b: g,
-    lambda g, y, a, b: negative(multiply(g, floor_divide(a, b))),
-)
+mod.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(multiply(g, floor_divide(a, b))))
 
 
 @primitive(
@@ -178,10 +175,7 @@ def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
 
 
 fmod.primitive.broadcasts = True
-fmod.gradients(
-    lambda g, y, a, b: g,
-    lambda g, y, a, b: negative(multiply(g, trunc(divide(a, b)))),
-)
+fmod.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(multiply(g, trunc(divide(a, b)))))
 
 gcd = ufunc(
     "gcd",

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    ELEMENTWISE,
-)
+from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor

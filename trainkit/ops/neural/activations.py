@@ -377,9 +377,7 @@ def sparse_plus(xp: ArrayModule, x: Array) -> Array:
     return xp.where(x >= 1, x, xp.where(x <= -1, 0, bend))
 
 
-sparse_plus.gradients(
-    lambda g, y, x: multiply(g, sparse_sigmoid(x)),
-)
+sparse_plus.gradients(lambda g, y, x: multiply(g, sparse_sigmoid(x)))
 
 # ------------------------------------------------------------------ shrinkage
 

@@ -10,13 +10,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    COMPOSITE,
-    CONTRACTION,
-    Absent,
-    Tuned,
-)
+from trainkit.core.dispatch.facets import COMMON, COMPOSITE, CONTRACTION, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec

@@ -100,14 +100,7 @@ def _run_compiled(
 
 
 def _by_cudnn(
-    xp: ArrayModule,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    *,
-    scale: float,
-    causal: bool,
+    xp: ArrayModule, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
 ) -> Any:
     _check(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
@@ -115,14 +108,7 @@ def _by_cudnn(
 
 
 def _in_blocks(
-    xp: ArrayModule,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    *,
-    scale: float,
-    causal: bool,
+    xp: ArrayModule, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
 ) -> Any:
     operands = _wide(q), _wide(k), _wide(v), mask  # scores of float16 would overflow
     y = attention_gpu.attention(xp, *operands, scale, causal)
@@ -137,14 +123,7 @@ def _in_blocks(
     tuned=Tuned(_run_compiled, on_gpu=[_by_cudnn, _in_blocks]),
 )
 def _attend(
-    xp: ArrayModule,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    *,
-    scale: float,
-    causal: bool,
+    xp: ArrayModule, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
 ) -> Array:
     """Each query's mean of the values, weighted by softmax(scale * query . key)."""
     _check(q.shape, k.shape, v.shape)
@@ -196,11 +175,7 @@ def _gradient_in_blocks(
     name="attention_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(
-        _gradient_compiled,
-        of=1,
-        on_gpu=[_gradient_by_cudnn, _gradient_in_blocks],
-    ),
+    tuned=Tuned(_gradient_compiled, of=1, on_gpu=[_gradient_by_cudnn, _gradient_in_blocks]),
 )
 def attention_gradient(
     xp: ArrayModule,

@@ -27,12 +27,7 @@ from trainkit.ops.math.elementwise import (
     tanh,
 )
 from trainkit.ops.math.error_functions import normal_tail
-from trainkit.ops.neural.activations import (
-    between,
-    hard_sigmoid,
-    sigmoid,
-    softplus,
-)
+from trainkit.ops.neural.activations import between, hard_sigmoid, sigmoid, softplus
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
@@ -50,11 +45,7 @@ def silu(xp: ArrayModule, x: Array) -> Array:
     return elementwise_reference.silu(xp, x)
 
 
-@primitive(
-    shapes.unchanged,
-    semantics=ELEMENTWISE,
-    tuned=elementwise_tuned.silu_gradient.facet(),
-)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, tuned=elementwise_tuned.silu_gradient.facet())
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     return elementwise_reference.silu_gradient(xp, g, x)

@@ -14,33 +14,19 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    COMPOSITE,
-    Absent,
-    Tuned,
-)
+from trainkit.core.dispatch.facets import COMMON, COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
-from trainkit.kernels.recurrent import (
-    recurrent_gpu,
-    recurrent_reference,
-    recurrent_tuned,
-)
+from trainkit.kernels.recurrent import recurrent_gpu, recurrent_reference, recurrent_tuned
 from trainkit.ops.arrays.concat_and_split import split, stack, unstack
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.linear_algebra.matmul import matmul
-from trainkit.ops.math.elementwise import (
-    add,
-    multiply,
-    subtract,
-    tanh,
-)
+from trainkit.ops.math.elementwise import add, multiply, subtract, tanh
 from trainkit.ops.neural.activations import sigmoid
 
 

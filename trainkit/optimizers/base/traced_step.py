@@ -104,12 +104,7 @@ class TensorMedium:
         return total
 
     def means_at_once(
-        self,
-        states: list[SlotState],
-        grads: list[Any],
-        is_last: Any,
-        finite: Any,
-        period: int,
+        self, states: list[SlotState], grads: list[Any], is_last: Any, finite: Any, period: int
     ) -> list[Any]:
         """Add gradients to their sums by one node, and give the means over a period by another.
 
