@@ -20,15 +20,41 @@ print(kept, faults)
 """
 
 
-def run(**environment):
+LASTING = """
+import numpy as np
+import trainkit as tk
+from trainkit.kernels.threads.malloc import lasting_memory
+
+def is_in_heap(array):
+    address = array.__array_interface__["data"][0]
+    with open("/proc/self/maps") as file:  # advice on pages divides the heap into several ranges
+        ranges = [line.split()[0].split("-") for line in file if line.rstrip().endswith("[heap]")]
+    return any(int(first, 16) <= address < int(end, 16) for first, end in ranges)
+
+with lasting_memory():
+    large, small = np.zeros(1 << 20), np.zeros(1 << 10)
+after = np.zeros(1 << 20)
+weight = tk.Variable(np.zeros(1 << 20, np.float32))
+optimizer = tk.optimizers.Adam()
+optimizer.apply([tk.zeros([1 << 20])], [weight])
+slots = [slot._value._array for _, _, slot in optimizer.slot_variables()]
+print(*map(is_in_heap, [large, small, after, *slots]))
+"""
+
+
+def output_of(program, **environment):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         env={"PATH": "", "PYTHONPATH": ":".join(sys.path), **environment},
         capture_output=True,
         text=True,
         check=True,
     )
-    kept, faults = done.stdout.split()
+    return done.stdout.split()
+
+
+def run(**environment):
+    kept, faults = output_of(PROGRAM, **environment)
     return kept == "True", int(faults)
 
 
@@ -52,3 +78,16 @@ def test_settings_of_the_user_stay(name):
 def test_it_can_be_switched_off():
     kept, _ = run(TRAINKIT_KEEP_MEMORY="0")
     assert not kept
+
+
+@pytest.mark.skipif(not has_mallopt(), reason="needs glibc")
+def test_lasting_arrays_and_slots_of_optimizers_lie_apart_from_what_each_step_makes_anew():
+    large, small, after, *slots = output_of(LASTING)
+    assert (large, small, after) == ("False", "True", "True")
+    assert slots == ["False", "False"]
+
+
+@pytest.mark.skipif(not has_mallopt(), reason="needs glibc")
+def test_lasting_memory_leaves_settings_of_the_user_alone():
+    large, _, after, *slots = output_of(LASTING, MALLOC_MMAP_THRESHOLD_=str(1 << 25))
+    assert {large, after, *slots} == {"True"}

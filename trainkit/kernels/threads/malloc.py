@@ -8,9 +8,11 @@ arrays over and over: the gradient of a kernel of 784 x 128 took 160 microsecond
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # their numbers in malloc.h
@@ -20,6 +22,25 @@ KEPT_BYTES = 1 << 29
 """As much free memory is kept at the end of the heap."""
 
 
+LASTING_BYTES = 1 << 20
+"""Arrays from this size on lie apart from the kept memory where `lasting_memory` makes them."""
+
+
+@lru_cache(maxsize=1)
+def _mallopt() -> Callable[[int, int], int] | None:
+    """The C library's function for its settings; `None` where memory is not to be kept."""
+    own = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+    if not sys.platform.startswith("linux") or any(name in os.environ for name in own):
+        return None
+    if os.environ.get("TRAINKIT_KEEP_MEMORY") == "0":
+        return None
+    try:
+        mallopt: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):  # another C library
+        return None
+    return mallopt
+
+
 @lru_cache(maxsize=1)
 def keep_freed_memory() -> bool:
     """Ask the C library to keep freed memory; True where it does (glibc on Linux).
@@ -27,13 +48,27 @@ def keep_freed_memory() -> bool:
     Environment variables by which the user tunes it himself (`MALLOC_TRIM_THRESHOLD_`,
     `MALLOC_MMAP_THRESHOLD_`) stay in force, and `TRAINKIT_KEEP_MEMORY=0` leaves everything alone.
     """
-    own = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
-    if not sys.platform.startswith("linux") or any(name in os.environ for name in own):
-        return False
-    if os.environ.get("TRAINKIT_KEEP_MEMORY") == "0":
-        return False
+    mallopt = _mallopt()
+    return mallopt is not None and bool(
+        mallopt(_MMAP_THRESHOLD, LARGEST_BYTES) and mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
+    )
+
+
+@contextlib.contextmanager
+def lasting_memory() -> Iterator[None]:
+    """Large arrays that are made inside, and outlive the step, get pages of their own.
+
+    An optimizer makes its slots between the gradients of the first step and those of the second.
+    At the end of the kept memory they would lie behind the first gradients, so that what these
+    leave is a gap. The first small object that is put there makes it too small for the same
+    gradient once more: the second step gets new pages, and the gap is lost.
+    """
+    mallopt = _mallopt() if keep_freed_memory() else None
+    if mallopt is None:
+        yield
+        return
+    mallopt(_MMAP_THRESHOLD, LASTING_BYTES)
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):  # another C library
-        return False
-    return bool(mallopt(_MMAP_THRESHOLD, LARGEST_BYTES) and mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
+        yield
+    finally:
+        mallopt(_MMAP_THRESHOLD, LARGEST_BYTES)

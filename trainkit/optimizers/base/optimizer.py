@@ -27,6 +27,7 @@ from trainkit.core.values import torch_names
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.values.html_text import Html, table, tag
 from trainkit.core.variable import OVERWRITTEN, Variable
+from trainkit.kernels.threads.malloc import lasting_memory
 from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
 from trainkit.optimizers.base.clipping import CLIPPING, ClipLimits
 from trainkit.optimizers.base.early_sums import early_joined
@@ -352,7 +353,8 @@ class Optimizer(OutsideState):
         state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
         self._states.by_id[id(weight)] = state
         try:
-            self._add_slots(state)
+            with lasting_memory():
+                self._add_slots(state)
         except BaseException:  # half a state would count as one that is whole
             del self._states.by_id[id(weight)]
             raise
