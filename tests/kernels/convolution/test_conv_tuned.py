@@ -1,5 +1,7 @@
 """Compiled convolutions against the plain ones, and where the plain ones stay."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -180,7 +182,10 @@ def test_arrays_in_another_order_or_read_only_are_taken(eager, rng):
 # beside those above depthwise ones: few pixels and many, and windows that lie in the padding
 NOT_FINITE = [
     *((*case, 1) for case in CASES[:13]),
+    *((*case, 1) for case in CASES if math.prod(case[1]) == 1),
     *GROUPED[:8],
+    ((5, 6), (1, 1), 8, 24, (1, 1), "valid", (1, 1), 2),
+    ((5, 6), (1, 1), 8, 24, (2, 2), "valid", (1, 1), 4),
     ((1, 1), (3, 3), 4, 16, (1, 1), "same", (1, 1), 1),
     ((1, 1), (3, 3), 8, 8, (1, 1), "same", (1, 1), 8),
     ((1, 1), (1, 1), 8, 8, (1, 1), "same", (1, 1), 8),
@@ -236,6 +241,19 @@ def test_finite_numbers_are_left_to_the_compiled_version(eager, rng, case):
     assert conv_tuned.forward(w, x, kernel, None, False, 1) is not None
     g[0, 4, 4, 1] = np.inf
     assert conv_tuned.input_gradient(w, g, kernel, 1) is not None
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity less infinity
+@pytest.mark.parametrize("case", [c for c in CASES if math.prod(c[1]) == 1 < len(c[0])], ids=str)
+def test_gradients_of_windows_of_one_element_are_compiled_for_any_numbers(eager, rng, case):
+    w, x, kernel, g = arrays(case, rng)
+    x[0, 2, 3, 4], g[0, 1, 1, 2] = np.inf, np.nan
+    by_input = conv_tuned.input_gradient(w, g, kernel, 1)
+    plain = conv_reference.conv_input_gradient(np, w, g, kernel, 1)
+    np.testing.assert_allclose(by_input, plain, atol=1e-3)
+    by_kernel = conv_tuned.kernel_gradient(w, x, g, 1)
+    plain = conv_reference.conv_kernel_gradient(np, w, x, g, 1)
+    np.testing.assert_allclose(by_kernel, plain, atol=1e-3)
 
 
 def test_series_of_many_lengths_are_planned_once_each(monkeypatch):

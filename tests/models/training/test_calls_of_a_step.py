@@ -64,3 +64,19 @@ def _calls_of_a_step(eagerly):
     finally:
         sys.setprofile(before)
     return count.calls
+
+
+def test_metrics_are_looked_for_past_variables_and_gathered_parts():
+    """`train_on_batch` looks for them at each step, also in networks of hundreds of layers."""
+    stack = [tk.layers.Dense(2) for _ in range(40)]
+    model = tk.Sequential([tk.layers.Input((2,)), *stack])
+    model.compile("adam", "mse")
+    model.train_on_batch(np.ones((2, 2)), np.ones((2, 2)))
+    assert model.metrics == [model._loss_tracker]  # and what layers hold is gathered
+    count, before = Count(), sys.getprofile()
+    sys.setprofile(count.count)
+    try:
+        assert model.metrics == [model._loss_tracker]
+    finally:
+        sys.setprofile(before)
+    assert 0 < count.calls <= 7 * len(stack)

@@ -376,6 +376,23 @@ def test_metrics_held_as_attributes_are_shown_and_reset():
 # ------------------------------------------------------------------ evaluate, predict, batches
 
 
+def test_metrics_held_by_parts_of_any_kind_are_shown_in_their_order():
+    class Holder(tk.Module):
+        pass
+
+    first, inner, listed, last = (tk.metrics.Sum(name=name) for name in "abcd")
+    layer, holder = tk.layers.Dense(1), Holder()
+    layer.seen, holder.inside = inner, {"first": first, "again": [inner]}
+    model = line()
+    model.before, model.layer, model.last = holder, layer, last
+    model.listed = []
+    assert model.metrics[1:] == [first, inner, last]
+    model.listed.append((listed, last))
+    assert model.metrics[1:] == [first, inner, last, listed]
+    del layer.seen, holder.inside["again"]
+    assert model.metrics[1:] == [first, last, listed]
+
+
 def test_evaluate_gives_loss_then_metrics():
     model = line(metrics=["mae", "mape"])
     listed = model.evaluate(X, Y, batch_size=7, verbose=0)

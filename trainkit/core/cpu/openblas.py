@@ -33,7 +33,12 @@ def blas_library() -> Any:
 
 
 def _function(*names: str) -> Any:
-    library = blas_library()
+    return _look_up(blas_library(), *names)
+
+
+@lru_cache(maxsize=32)
+def _look_up(library: Any, *names: str) -> Any:
+    """The first of these names that a library has; kernels ask for one at each call."""
     return next((getattr(library, name) for name in names if hasattr(library, name)), None)
 
 

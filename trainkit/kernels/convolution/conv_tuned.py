@@ -260,7 +260,10 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
     if not _fits(w, g, kernel):
         return None
     gradient = _input_gradient(w, g, kernel, groups)
-    return gradient if gradient is None or _finite_cheaply(gradient, kernel) else None
+    # A window of one element has nothing outside that zeros could stand for.
+    if gradient is None or w.pointwise or _finite_cheaply(gradient, kernel):
+        return gradient
+    return None
 
 
 def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
@@ -355,7 +358,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     if not _fits(w, x, g):
         return None
     gradient = _kernel_gradient(w, x, g, groups)
-    if gradient is None or not _finite_cheaply(gradient, x, g):
+    if gradient is None or not (w.pointwise or _finite_cheaply(gradient, x, g)):
         return None
     if w.has_padding and _has_blind_windows(w) and not _finite(g):
         return None

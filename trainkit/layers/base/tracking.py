@@ -113,6 +113,17 @@ def generators(layer: Any) -> list[Any]:
     return _found(layer)[1]
 
 
+def parts_without_variables(owner: Trackable) -> list[Any]:
+    """What an object holds beside variables, containers replaced by what they hold.
+
+    That of a layer is gathered once, until an attribute of it is set.
+    """
+    if "_found" in owner.__dict__:
+        return _found(owner)[2]
+    parts = leaves(type(owner).parts(owner).values())
+    return [part for part in parts if not isinstance(part, Variable)]
+
+
 def sublayers(layer: Any, kind: type) -> list[Any]:
     """The layers (instances of `kind`) among the attributes of `layer`."""
     return [part for part in _found(layer)[2] if isinstance(part, kind)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainkit.core.trackable import traverse
 from trainkit.core.values.attribute_state import CHANGES
+from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Metric
 
@@ -73,15 +74,20 @@ def takes_training(function: Callable[..., Any]) -> bool:
 
 def held_metrics(layer: Any) -> list[Any]:
     """The metrics held as attributes of a model or of a layer inside, without compiled ones."""
+    metrics: list[Any] = []
     hidden: set[int] = set()
-
-    def enter(part: Any) -> bool:
-        compiled = part.__dict__.get("_compiled_metrics")
-        hidden.update(id(metric) for metric in compiled or ())
-        return not isinstance(part, Metric)
-
-    return [
-        part
-        for _, part in traverse(layer, enter)
-        if isinstance(part, Metric) and id(part) not in hidden
-    ]
+    visited: set[int] = set()
+    stack = [layer]
+    # Depth first in the order of assignment, as `traverse` goes. It is not called: it makes a dict
+    # of the attributes of each layer and variable, and `train_on_batch` asks at each step.
+    while stack:
+        part = stack.pop()
+        if id(part) in visited:
+            continue
+        visited.add(id(part))
+        hidden.update(map(id, part.__dict__.get("_compiled_metrics") or ()))
+        if isinstance(part, Metric):
+            metrics.append(part)
+        else:
+            stack.extend(reversed(tracking.parts_without_variables(part)))
+    return [metric for metric in metrics if id(metric) not in hidden]
