@@ -38,6 +38,7 @@ class EndlessStage(Stage):
     """Values by their position."""
 
     in_blocks = True
+    progress = ("position",)
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -54,12 +55,6 @@ class EndlessStage(Stage):
     def skip(self, count: int) -> int:
         self.position += count
         return count
-
-    def state(self) -> dict[str, Any]:
-        return {"position": self.position}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.position = int(state["position"])
 
 
 class CounterNode(EndlessNode):

@@ -245,6 +245,8 @@ class CountedNode(SameElements):
 class CountedStage(Piped):
     """Counts what passes, and compares."""
 
+    progress = ("passed",)
+
     def __init__(self, node: CountedNode) -> None:
         super().__init__(node.source.stage())
         self.wanted, self.passed = node.size, 0
@@ -266,13 +268,6 @@ class CountedStage(Piped):
             f"assert_cardinality: there are {comparison}{self.passed} elements, {self.wanted} "
             "expected"
         )
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "passed": self.passed}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.passed = int(state["passed"])
 
 
 class TFRecordWriter:

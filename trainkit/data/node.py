@@ -95,10 +95,12 @@ class Stage:
     Attributes:
         in_blocks: whether `block` serves.
         may_fail: whether `block` may raise, as a user's function does.
+        progress: the attributes that say where the pass stands: ints, bools and lists.
     """
 
     in_blocks = False
     may_fail = True
+    progress: tuple[str, ...] = ()
 
     @property
     def elements_passed(self) -> int | None:
@@ -124,26 +126,30 @@ class Stage:
 
     def state(self) -> dict[str, Any]:
         """Where this pass stands: a nest of dicts and lists of ints and arrays."""
-        return {}
+        values = {name: getattr(self, name) for name in self.progress}
+        return {name: list(x) if isinstance(x, list) else x for name, x in values.items()}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go where `state` says."""
+        for name in self.progress:
+            setattr(self, name, type(getattr(self, name))(state[name]))
 
     def close(self) -> None:
         """End threads that work for this pass."""
 
 
 class Piped(Stage):
-    """A stage over one other stage, whose state is that stage's."""
+    """A stage over one other stage, whose state is that stage's and its own progress."""
 
     def __init__(self, source: Stage) -> None:
         self.source = source
 
     def state(self) -> dict[str, Any]:
-        return {"source": self.source.state()}
+        return {"source": self.source.state(), **super().state()}
 
     def load(self, state: dict[str, Any]) -> None:
         self.source.load(state["source"])
+        super().load(state)
 
     def close(self) -> None:
         self.source.close()
@@ -151,6 +157,8 @@ class Piped(Stage):
 
 class RowStage(Stage):
     """A pass over rows in their order."""
+
+    progress = ("position",)
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -179,12 +187,6 @@ class RowStage(Stage):
         skipped = min(count, self.rows.count - self.position)
         self.position += skipped
         return skipped
-
-    def state(self) -> dict[str, Any]:
-        return {"position": self.position}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.position = int(state["position"])
 
 
 def usable_rows(node: DatasetOp) -> Rows | None:

@@ -126,6 +126,8 @@ class OneElementNode(ElementsNode):
 class ElementsStage(Stage):
     """One pass over elements at hand."""
 
+    progress = ("position",)
+
     def __init__(self, elements: list[Leaves]) -> None:
         self.elements, self.position = elements, 0
 
@@ -134,12 +136,6 @@ class ElementsStage(Stage):
             raise StopIteration
         self.position += 1
         return self.elements[self.position - 1]
-
-    def state(self) -> dict[str, Any]:
-        return {"position": self.position}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.position = int(state["position"])
 
 
 class SpecNode(DatasetOp):

@@ -92,6 +92,8 @@ class TakeNode(SameElements):
 class TakeStage(Piped):
     """Stops after a number of elements."""
 
+    progress = ("left",)
+
     def __init__(self, source: Stage, size: int) -> None:
         super().__init__(source)
         self.left = size
@@ -119,13 +121,6 @@ class TakeStage(Piped):
         skipped = self.source.skip(min(count, self.left))
         self.left -= skipped
         return skipped
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "left": self.left}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.left = int(state["left"])
 
 
 class SkipNode(SameElements):
@@ -156,6 +151,8 @@ class SkipNode(SameElements):
 class SkipStage(Piped):
     """Passes over some elements before the first."""
 
+    progress = ("pending",)
+
     def __init__(self, source: Stage, size: int) -> None:
         super().__init__(source)
         self.pending = size
@@ -177,13 +174,6 @@ class SkipStage(Piped):
     def skip(self, count: int) -> int:
         self._begin()
         return self.source.skip(count)
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "pending": self.pending}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.pending = int(state["pending"])
 
 
 SHARD_HINT = -1
@@ -235,6 +225,8 @@ class ShardNode(SameElements):
 class ShardStage(Piped):
     """Every n-th element of another pass."""
 
+    progress = ("before",)
+
     def __init__(self, source: Stage, shards: int, index: int) -> None:
         super().__init__(source)
         self.shards, self.before = shards, index
@@ -245,13 +237,6 @@ class ShardStage(Piped):
         leaves = self.source.next()
         self.before = self.shards - 1
         return leaves
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "before": self.before}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.before = int(state["before"])
 
 
 class RepeatNode(SameElements):
@@ -395,6 +380,8 @@ class NumberedRows(Rows):
 class EnumerateStage(Piped):
     """Counts what passes."""
 
+    progress = ("number",)
+
     def __init__(self, source: Stage, start: int) -> None:
         super().__init__(source)
         self.number = start
@@ -410,13 +397,6 @@ class EnumerateStage(Piped):
             return None
         first, self.number = self.number, self.number + block_size(leaves)
         return [np.arange(first, self.number, dtype=np.int64), *leaves]
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "number": self.number}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.number = int(state["number"])
 
 
 class FilterNode(SameElements):
@@ -440,6 +420,8 @@ class FilterNode(SameElements):
 class FilterStage(Piped):
     """Asks a function about each element."""
 
+    progress = ("ended",)
+
     def __init__(self, node: FilterNode) -> None:
         super().__init__(node.source.stage())
         self.node = node
@@ -459,13 +441,6 @@ class FilterStage(Piped):
                 return leaves
             self.ended = self.node.stops
         raise StopIteration
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "ended": self.ended}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.ended = bool(state["ended"])
 
 
 class ScanNode(DatasetOp):
@@ -496,6 +471,8 @@ class ScanNode(DatasetOp):
 class ScanStage(Piped):
     """Hands a state from element to element."""
 
+    progress = ("carry",)
+
     def __init__(self, node: ScanNode) -> None:
         super().__init__(node.source.stage())
         self.node = node
@@ -507,10 +484,3 @@ class ScanStage(Piped):
         size = len(self.carry)
         self.carry = result[:size]
         return result[size:]
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "carry": list(self.carry)}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.carry = list(state["carry"])

@@ -88,11 +88,12 @@ class ManyStage(Stage):
         self.parts = parts
 
     def state(self) -> dict[str, Any]:
-        return {"parts": [part.state() for part in self.parts]}
+        return {"parts": [part.state() for part in self.parts], **super().state()}
 
     def load(self, state: dict[str, Any]) -> None:
         for part, inner in zip(self.parts, state["parts"], strict=True):
             part.load(inner)
+        super().load(state)
 
     def close(self) -> None:
         for part in self.parts:
@@ -195,6 +196,8 @@ def _wider(a: Any, b: Any) -> Any:
 class ConcatenateStage(ManyStage):
     """Goes on with the next part where one ends."""
 
+    progress = ("at",)
+
     def __init__(self, parts: list[Stage], same_shapes: bool) -> None:
         super().__init__(parts)
         self.at = 0
@@ -218,13 +221,6 @@ class ConcatenateStage(ManyStage):
             size -= block_size(block)
             blocks.append(block)
         return join_blocks(blocks) if blocks else None
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "at": self.at}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self.at = int(state["at"])
 
 
 class InterleaveNode(DatasetOp):
