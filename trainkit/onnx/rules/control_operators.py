@@ -234,14 +234,8 @@ def _place(position: Any, count: int) -> int:
     return at
 
 
-@onnx_rule("SequenceConstruct")
-def _sequence(call: NodeCall, *xs: Any) -> Any:
-    return (list(xs),)
-
-
-@onnx_rule("SequenceEmpty")
-def _empty_sequence(call: NodeCall) -> Any:
-    return ([],)
+onnx_rule("SequenceConstruct")(lambda call, *xs: (list(xs),))
+onnx_rule("SequenceEmpty")(lambda call: ([],))
 
 
 @onnx_rule("SequenceInsert")
@@ -258,14 +252,8 @@ def _erase(call: NodeCall, items: Any, position: Any = None) -> Any:
     return (result,)
 
 
-@onnx_rule("SequenceAt")
-def _at(call: NodeCall, items: Any, position: Any) -> Any:
-    return _items(items)[_place(position, len(items))]
-
-
-@onnx_rule("SequenceLength")
-def _length(call: NodeCall, items: Any) -> Any:
-    return np.array(len(_items(items)), np.int64)
+onnx_rule("SequenceAt")(lambda call, items, position: _items(items)[_place(position, len(items))])
+onnx_rule("SequenceLength")(lambda call, items: np.array(len(_items(items)), np.int64))
 
 
 @onnx_rule("ConcatFromSequence")
@@ -304,14 +292,8 @@ def _sequence_map(call: NodeCall, items: Any, *others: Any) -> Any:
     )
 
 
-@onnx_rule("Optional")
-def _optional(call: NodeCall, x: Any = None) -> Any:
-    return (x,)
-
-
-@onnx_rule("OptionalHasElement")
-def _has_element(call: NodeCall, x: Any = None) -> Any:
-    return np.array(x is not None)
+onnx_rule("Optional")(lambda call, x=None: (x,))
+onnx_rule("OptionalHasElement")(lambda call, x=None: np.array(x is not None))
 
 
 @onnx_rule("OptionalGetElement")

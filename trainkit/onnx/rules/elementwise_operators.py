@@ -56,14 +56,8 @@ ELEMENTWISE.update(
 )
 
 
-@onnx_rule("Identity")
-def _identity(call: NodeCall, x: Any) -> Any:
-    return x
-
-
-@onnx_rule("Mean")
-def _mean(call: NodeCall, *xs: Any) -> Tensor:
-    return reduce(ops.add, [tensor(x) for x in xs]) / len(xs)
+onnx_rule("Identity")(lambda call, x: x)
+onnx_rule("Mean")(lambda call, *xs: reduce(ops.add, [tensor(x) for x in xs]) / len(xs))
 
 
 @onnx_rule("Div")
@@ -104,9 +98,7 @@ def _cast(call: NodeCall, x: Any) -> Tensor:
     return ops.cast(tensor(x), dtype)
 
 
-@onnx_rule("CastLike")
-def _cast_like(call: NodeCall, x: Any, like: Any) -> Tensor:
-    return ops.cast(tensor(x), dtype_of(like))
+onnx_rule("CastLike")(lambda call, x, like: ops.cast(tensor(x), dtype_of(like)))
 
 
 @onnx_rule("Clip")
@@ -120,9 +112,7 @@ def _clip(call: NodeCall, x: Any, low: Any = None, high: Any = None) -> Tensor:
     return y
 
 
-@onnx_rule("Where")
-def _where(call: NodeCall, condition: Any, a: Any, b: Any) -> Tensor:
-    return ops.where(tensor(condition), tensor(a), tensor(b))
+onnx_rule("Where")(lambda call, condition, a, b: ops.where(tensor(condition), tensor(a), tensor(b)))
 
 
 @onnx_rule("IsInf")
@@ -137,9 +127,7 @@ def _isinf(call: NodeCall, x: Any) -> Tensor:
 # ------------------------------------------------------------------ activations
 
 
-@onnx_rule("LeakyRelu")
-def _leaky_relu(call: NodeCall, x: Any) -> Tensor:
-    return ops.leaky_relu(tensor(x), call.float("alpha", 0.01))
+onnx_rule("LeakyRelu")(lambda call, x: ops.leaky_relu(tensor(x), call.float("alpha", 0.01)))
 
 
 @onnx_rule("PRelu")
@@ -154,14 +142,8 @@ def _rectify(x: Tensor, slope: Tensor) -> Tensor:
     return ops.where(ops.less(x, 0), slope * x, x)
 
 
-@onnx_rule("Elu")
-def _elu(call: NodeCall, x: Any) -> Tensor:
-    return ops.elu(tensor(x), call.float("alpha", 1.0))
-
-
-@onnx_rule("Celu")
-def _celu(call: NodeCall, x: Any) -> Tensor:
-    return ops.celu(tensor(x), call.float("alpha", 1.0))
+onnx_rule("Elu")(lambda call, x: ops.elu(tensor(x), call.float("alpha", 1.0)))
+onnx_rule("Celu")(lambda call, x: ops.celu(tensor(x), call.float("alpha", 1.0)))
 
 
 @onnx_rule("Selu")

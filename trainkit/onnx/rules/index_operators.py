@@ -131,14 +131,8 @@ def _compress(call: NodeCall, x: Any, condition: Any) -> Tensor:
     return ops.take(y, positions, axis=axis_of(axis or 0, rank(y)))
 
 
-@onnx_rule("CumSum")
-def _cum_sum(call: NodeCall, x: Any, axis: Any) -> Tensor:
-    return _running(call, x, axis, ops.cumsum, 0)
-
-
-@onnx_rule("CumProd")
-def _cum_prod(call: NodeCall, x: Any, axis: Any) -> Tensor:
-    return _running(call, x, axis, ops.cumprod, 1)
+onnx_rule("CumSum")(lambda call, x, axis: _running(call, x, axis, ops.cumsum, 0))
+onnx_rule("CumProd")(lambda call, x, axis: _running(call, x, axis, ops.cumprod, 1))
 
 
 def _running(call: NodeCall, x: Any, axis: Any, total: Any, neutral: int) -> Tensor:

@@ -11,10 +11,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.onnx.imported_values import ChannelsLast, axes_of, live_sizes, rank, tensor
 from trainkit.onnx.operator_rules import NodeCall, onnx_rule
 
-
-@onnx_rule("MatMul")
-def _matmul(call: NodeCall, a: Any, b: Any) -> Tensor:
-    return ops.matmul(tensor(a), tensor(b))
+onnx_rule("MatMul")(lambda call, a, b: ops.matmul(tensor(a), tensor(b)))
 
 
 @onnx_rule("Gemm")
@@ -29,14 +26,8 @@ def _gemm(call: NodeCall, a: Any, b: Any, c: Any = None) -> Tensor:
     return ops.cast(y + (tensor(c) if beta == 1 else tensor(c) * beta), a.dtype)
 
 
-@onnx_rule("Einsum")
-def _einsum(call: NodeCall, *xs: Any) -> Tensor:
-    return ops.einsum(call.text("equation"), *[tensor(x) for x in xs])
-
-
-@onnx_rule("Det")
-def _det(call: NodeCall, x: Any) -> Tensor:
-    return ops.det(tensor(x))
+onnx_rule("Einsum")(lambda call, *xs: ops.einsum(call.text("equation"), *[tensor(x) for x in xs]))
+onnx_rule("Det")(lambda call, x: ops.det(tensor(x)))
 
 
 def _sum_square(x: Tensor, axis: Any, keepdims: bool) -> Tensor:

@@ -45,9 +45,7 @@ def _leaky_relu(to: GraphBuilder, x: Value, negative_slope: float) -> Value:
     return to.each("LeakyRelu", x, alpha=float(negative_slope))
 
 
-@onnx_form("elu")
-def _elu(to: GraphBuilder, x: Value, alpha: float) -> Value:
-    return to.each("Elu", x, alpha=float(alpha))
+onnx_form("elu")(lambda to, x, alpha: to.each("Elu", x, alpha=float(alpha)))
 
 
 @onnx_form("celu")
@@ -94,9 +92,7 @@ def gelu_erf(to: GraphBuilder, x: Value) -> Value:
     return to.each("Mul", to.each("Mul", x, share), 0.5)
 
 
-@onnx_form("biased_gelu")
-def _biased_gelu(to: GraphBuilder, z: Value, bias: Value) -> Value:
-    return gelu_erf(to, to.each("Add", z, bias))
+onnx_form("biased_gelu")(lambda to, z, bias: gelu_erf(to, to.each("Add", z, bias)))
 
 
 @onnx_form("gelu_tanh")

@@ -43,14 +43,8 @@ def _product(to: GraphBuilder, kind: str, a: Any, b: Any, **settings: Any) -> Va
     return make_complex(to, stack_parts(to, re, im))
 
 
-@complex_form("multiply")
-def _multiply(to: GraphBuilder, a: Any, b: Any) -> Value:
-    return _product(to, "Mul", a, b)
-
-
-@complex_form("matmul")
-def _matmul(to: GraphBuilder, a: Value, b: Value) -> Value:
-    return _product(to, "MatMul", a, b)
+complex_form("multiply")(lambda to, a, b: _product(to, "Mul", a, b))
+complex_form("matmul")(lambda to, a, b: _product(to, "MatMul", a, b))
 
 
 @complex_form("divide")
@@ -63,9 +57,7 @@ def _divide(to: GraphBuilder, a: Any, b: Any) -> Value:
     return make_complex(to, stack_parts(to, *(to.each("Div", part, square) for part in (re, im))))
 
 
-@complex_form("square")
-def _square(to: GraphBuilder, x: Value) -> Value:
-    return _product(to, "Mul", x, x)
+complex_form("square")(lambda to, x: _product(to, "Mul", x, x))
 
 
 @complex_form("exp")

@@ -26,9 +26,7 @@ def activated(to: GraphBuilder, x: Value, activation: str | None) -> Value:
     return relu(to, x)
 
 
-@onnx_form("matmul")
-def _matmul(to: GraphBuilder, a: Value, b: Value) -> Value:
-    return to.op("MatMul", a, b, shape=spec_shape(to))
+onnx_form("matmul")(lambda to, a, b: to.op("MatMul", a, b, shape=spec_shape(to)))
 
 
 @onnx_form("dense")

@@ -279,24 +279,10 @@ def _saturate_cast(to: GraphBuilder, x: Value, dtype: str) -> Value:
     return to.cast(y, dtype)
 
 
-@onnx_form("det")
-def _det(to: GraphBuilder, x: Value) -> Value:
-    return to.op("Det", x, shape=x.shape[:-2])
-
-
-@onnx_form("copy_to_device_of")
-def _copy_to_device_of(to: GraphBuilder, x: Value, like: Value) -> Value:
-    return x
-
-
-@onnx_form("isneginf")
-def _isneginf(to: GraphBuilder, x: Value) -> Value:
-    return to.each("IsInf", x, dtype="bool", detect_positive=0)
-
-
-@onnx_form("isposinf")
-def _isposinf(to: GraphBuilder, x: Value) -> Value:
-    return to.each("IsInf", x, dtype="bool", detect_negative=0)
+onnx_form("det")(lambda to, x: to.op("Det", x, shape=x.shape[:-2]))
+onnx_form("copy_to_device_of")(lambda to, x, like: x)
+onnx_form("isneginf")(lambda to, x: to.each("IsInf", x, dtype="bool", detect_positive=0))
+onnx_form("isposinf")(lambda to, x: to.each("IsInf", x, dtype="bool", detect_negative=0))
 
 
 @onnx_form("isclose")

@@ -147,9 +147,7 @@ def _mod(to: GraphBuilder, a: Any, b: Any) -> Value:
     return to.each("Where", signs, moved, remainder)
 
 
-@onnx_form("fmod")
-def _fmod(to: GraphBuilder, a: Any, b: Any) -> Value:
-    return to.each("Mod", *widened(to, (a, b)), fmod=1)
+onnx_form("fmod")(lambda to, a, b: to.each("Mod", *widened(to, (a, b)), fmod=1))
 
 
 @onnx_form("divide_no_nan")
@@ -161,9 +159,7 @@ def _divide_no_nan(to: GraphBuilder, a: Any, b: Any) -> Value:
     return to.each("Where", is_zero, to.known(0, b.dtype), quotient)
 
 
-@onnx_form("rsqrt")
-def _rsqrt(to: GraphBuilder, x: Value) -> Value:
-    return to.each("Reciprocal", to.each("Sqrt", x))
+onnx_form("rsqrt")(lambda to, x: to.each("Reciprocal", to.each("Sqrt", x)))
 
 
 # ---------------------------------------------------------------------- functions of one element
@@ -235,14 +231,8 @@ def _logaddexp(to: GraphBuilder, a: Any, b: Any) -> Value:
     return to.each("Add", to.each("Max", a, b), to.each("Softplus", to.each("Neg", distance)))
 
 
-@onnx_form("fmax")
-def _fmax(to: GraphBuilder, a: Value, b: Value) -> Value:
-    return _without_nan(to, "Max", a, b)
-
-
-@onnx_form("fmin")
-def _fmin(to: GraphBuilder, a: Value, b: Value) -> Value:
-    return _without_nan(to, "Min", a, b)
+onnx_form("fmax")(lambda to, a, b: _without_nan(to, "Max", a, b))
+onnx_form("fmin")(lambda to, a, b: _without_nan(to, "Min", a, b))
 
 
 def _without_nan(to: GraphBuilder, kind: str, a: Any, b: Any) -> Value:
@@ -280,14 +270,8 @@ def _keep_where(to: GraphBuilder, x: Value, mask: Value) -> Value:
     return to.each("Where", as_bool(to, mask), x, to.known(0, x.dtype))
 
 
-@onnx_form("clip")
-def _clip(to: GraphBuilder, x: Value, x_min: Any, x_max: Any) -> Value:
-    return clipped(to, x, x_min, x_max)
-
-
-@onnx_form("clip_by_tensors")
-def _clip_by_tensors(to: GraphBuilder, x: Value, low: Any, high: Any) -> Value:
-    return clipped(to, x, low, high)
+onnx_form("clip")(lambda to, x, x_min, x_max: clipped(to, x, x_min, x_max))
+onnx_form("clip_by_tensors")(lambda to, x, low, high: clipped(to, x, low, high))
 
 
 def clipped(to: GraphBuilder, x: Any, low: Any, high: Any) -> Value:
@@ -298,9 +282,7 @@ def clipped(to: GraphBuilder, x: Any, low: Any, high: Any) -> Value:
     return x if high is None else to.each("Min", x, *widened(to, (high,)))
 
 
-@onnx_form("cast")
-def _cast(to: GraphBuilder, x: Value, dtype: str) -> Value:
-    return to.cast(x, to.call.specs[0].dtype.name)
+onnx_form("cast")(lambda to, x, dtype: to.cast(x, to.call.specs[0].dtype.name))
 
 
 @onnx_form("identity", "stop_gradient", "copy", "copy_to_device", "ensure_shape")

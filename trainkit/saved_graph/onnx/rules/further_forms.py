@@ -19,10 +19,7 @@ from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
 from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
 
-
-@onnx_form("optimization_barrier")
-def _optimization_barrier(to: GraphBuilder, x: Value, signal: Any) -> Value:
-    return x
+onnx_form("optimization_barrier")(lambda to, x, signal: x)
 
 
 @onnx_form("searchsorted")
@@ -81,9 +78,7 @@ def _logaddexp2(to: GraphBuilder, a: Value, b: Value) -> Value:
                                                         1 / math.log(2.0)))  # fmt: skip
 
 
-@onnx_form("erfc")
-def _erfc(to: GraphBuilder, x: Value) -> Value:
-    return to.each("Sub", 1.0, to.each("Erf", x))
+onnx_form("erfc")(lambda to, x: to.each("Sub", 1.0, to.each("Erf", x)))
 
 
 def _zero_where_x_is(

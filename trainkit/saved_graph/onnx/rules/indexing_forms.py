@@ -229,9 +229,7 @@ def _positions(to: GraphBuilder, indices: Any) -> Value:
     return to.cast(to.as_value(indices), "int64")
 
 
-@onnx_form("embedding_lookup")
-def _embedding_lookup(to: GraphBuilder, table: Value, ids: Value) -> Value:
-    return _gather(to, table, _positions(to, ids), 0)
+onnx_form("embedding_lookup")(lambda to, table, ids: _gather(to, table, _positions(to, ids), 0))
 
 
 @onnx_form("take_along_axis")

@@ -45,9 +45,7 @@ def reduce(to: GraphBuilder, kind: str, x: Value, axis: Axes, keepdims: bool) ->
     return to.op(kind, x, axes, keepdims=int(keepdims), shape=shape)
 
 
-@onnx_form("sum")
-def _sum(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
-    return reduce(to, "ReduceSum", wide(to, x), axis, keepdims)
+onnx_form("sum")(lambda to, x, axis, keepdims: reduce(to, "ReduceSum", wide(to, x), axis, keepdims))
 
 
 @onnx_form("prod")
@@ -63,9 +61,7 @@ def mean(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
     return reduce(to, "ReduceMean", x, axis, keepdims)
 
 
-@onnx_form("var")
-def _var(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
-    return variance(to, x, axis, keepdims)
+onnx_form("var")(lambda to, x, axis, keepdims: variance(to, x, axis, keepdims))
 
 
 def variance(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
@@ -135,14 +131,8 @@ def _cumsum(to: GraphBuilder, x: Value, axis: int, exclusive: bool, reverse: boo
     return to.op("CumSum", x, number, exclusive=int(exclusive), reverse=int(reverse), shape=x.shape)
 
 
-@onnx_form("sort")
-def _sort(to: GraphBuilder, x: Value, axis: int) -> Value:
-    return _order(to, x, axis)[0]
-
-
-@onnx_form("argsort")
-def _argsort(to: GraphBuilder, x: Value, axis: int, **settings: Any) -> Value:
-    return _order(to, x, axis)[1]
+onnx_form("sort")(lambda to, x, axis: _order(to, x, axis)[0])
+onnx_form("argsort")(lambda to, x, axis, **settings: _order(to, x, axis)[1])
 
 
 def _order(to: GraphBuilder, x: Value, axis: int) -> list[Value]:

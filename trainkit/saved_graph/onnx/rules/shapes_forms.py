@@ -48,9 +48,7 @@ def _reshape_like(to: GraphBuilder, x: Value, like: Value) -> Value:
     return to.op("Reshape", x, to.shape_of(like), shape=like.shape)
 
 
-@onnx_form("broadcast_to")
-def _broadcast_to(to: GraphBuilder, x: Value, shape: Sequence[int]) -> Value:
-    return expand(to, x, [1 if n == -1 else n for n in shape])
+onnx_form("broadcast_to")(lambda to, x, shape: expand(to, x, [1 if n == -1 else n for n in shape]))
 
 
 @onnx_form("broadcast_to_sized")
@@ -97,9 +95,7 @@ def _squeeze(to: GraphBuilder, x: Value, axis: Any) -> Value:
     return to.squeeze(x, axis if isinstance(axis, tuple | list) else [axis])
 
 
-@onnx_form("shape")
-def _shape(to: GraphBuilder, x: Value) -> Value:
-    return to.cast(to.shape_of(x), to.call.specs[0].dtype.name)
+onnx_form("shape")(lambda to, x: to.cast(to.shape_of(x), to.call.specs[0].dtype.name))
 
 
 @onnx_form("size")
@@ -299,14 +295,8 @@ def filled_like(to: GraphBuilder, shape: Value, number: Any) -> Value:
     return to.op("Expand", to.known(number, name), shape, shape=spec_shape(to))
 
 
-@onnx_form("zeros_like")
-def _zeros_like(to: GraphBuilder, x: Value, dtype: Any = None) -> Value:
-    return filled_like(to, to.shape_of(x), 0)
-
-
-@onnx_form("ones_like")
-def _ones_like(to: GraphBuilder, x: Value, dtype: Any = None) -> Value:
-    return filled_like(to, to.shape_of(x), 1)
+onnx_form("zeros_like")(lambda to, x, dtype=None: filled_like(to, to.shape_of(x), 0))
+onnx_form("ones_like")(lambda to, x, dtype=None: filled_like(to, to.shape_of(x), 1))
 
 
 @onnx_form("full_like")

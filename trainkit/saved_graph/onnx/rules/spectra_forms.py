@@ -87,9 +87,7 @@ def _complex(to: GraphBuilder, re: Any, im: Any) -> Value:
     return make_complex(to, stack_parts(to, to.as_value(re, like), to.as_value(im, like)))
 
 
-@onnx_form("view_as_complex")
-def _view_as_complex(to: GraphBuilder, x: Value) -> Value:
-    return make_complex(to, x)
+onnx_form("view_as_complex")(lambda to, x: make_complex(to, x))
 
 
 @onnx_form("view_as_real")
@@ -138,23 +136,15 @@ def _mirror(to: GraphBuilder, parts: Value) -> Value:
 # ---------------------------------------------------------------------- arithmetic
 
 
-@complex_form("add")
-def _add(to: GraphBuilder, a: Any, b: Any) -> Value:
-    return make_complex(to, _combine(to, "Add", a, b))
-
-
-@complex_form("subtract")
-def _subtract(to: GraphBuilder, a: Any, b: Any) -> Value:
-    return make_complex(to, _combine(to, "Sub", a, b))
+complex_form("add")(lambda to, a, b: make_complex(to, _combine(to, "Add", a, b)))
+complex_form("subtract")(lambda to, a, b: make_complex(to, _combine(to, "Sub", a, b)))
 
 
 def _combine(to: GraphBuilder, kind: str, a: Any, b: Any) -> Value:
     return to.each(kind, parts_of(to, a), parts_of(to, b))
 
 
-@complex_form("negative")
-def _negative(to: GraphBuilder, x: Value) -> Value:
-    return make_complex(to, to.each("Neg", parts_of(to, x)))
+complex_form("negative")(lambda to, x: make_complex(to, to.each("Neg", parts_of(to, x))))
 
 
 # ---------------------------------------------------------------------- arrangement
