@@ -14,6 +14,16 @@ from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.ops import celu as celu
+from trainkit.ops import elu as elu
+from trainkit.ops import glu as glu
+from trainkit.ops import hard_shrink as hard_shrink
+from trainkit.ops import leaky_relu as leaky_relu
+from trainkit.ops import log_softmax as log_softmax
+from trainkit.ops import soft_shrink as soft_shrink
+from trainkit.ops import sparsemax as sparsemax
+from trainkit.ops import squareplus as squareplus
+from trainkit.ops import threshold as threshold
 from trainkit.ops.neural.softmax import powers_share
 
 if TYPE_CHECKING:
@@ -24,9 +34,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-ACTIVATIONS = Registry("activations", "activation")
+ACTIVATIONS = Registry(
+    "activations",
+    "activation",
+    {"exponential": ("exp",), "silu": ("swish",), "hard_silu": ("hard_swish",)},
+)
 
 
+@ACTIVATIONS.add
 def linear(x: T) -> T:
     """`x` itself.
 
@@ -37,6 +52,7 @@ def linear(x: T) -> T:
     return x
 
 
+@ACTIVATIONS.add
 def relu(
     x: TensorLike,
     negative_slope: float = 0.0,
@@ -78,6 +94,7 @@ def relu(
     return ops.subtract(y, ops.multiply(ops.relu(ops.subtract(threshold, x)), negative_slope))
 
 
+@ACTIVATIONS.add
 def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
     """x times the probability that a standard normal draw is below x; by tanh if `approximate`.
 
@@ -93,47 +110,7 @@ def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
     return ops.gelu(x, approximate=approximate)
 
 
-def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Tensor:
-    """x where it is positive, `negative_slope * x` elsewhere.
-
-    Args:
-        negative_slope: slope below 0.
-
-    Example:
-        >>> tk.activations.leaky_relu(tk.constant([-1.0, 1.0]), negative_slope=0.5).numpy()
-        array([-0.5,  1. ], dtype=float32)
-    """
-    return ops.leaky_relu(x, negative_slope)
-
-
-def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
-    """The value where it is positive, alpha * (exp(x) - 1) elsewhere.
-
-    Source: Clevert et al. 2015, arXiv:1511.07289.
-
-    Args:
-        alpha: scale of the negative part.
-
-    Example:
-        >>> tk.activations.elu(tk.constant([-1.0, 1.0])).numpy().round(4)
-        array([-0.6321,  1.    ], dtype=float32)
-    """
-    return ops.elu(x, alpha)
-
-
-def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
-    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483.
-
-    Args:
-        alpha: scale of the negative part.
-
-    Example:
-        >>> tk.activations.celu(tk.constant([-1.0, 1.0])).numpy().round(4)
-        array([-0.6321,  1.    ], dtype=float32)
-    """
-    return ops.celu(x, alpha)
-
-
+@ACTIVATIONS.add
 def selu(x: TensorLike) -> Tensor:
     """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515.
 
@@ -144,6 +121,7 @@ def selu(x: TensorLike) -> Tensor:
     return ops.selu(x)
 
 
+@ACTIVATIONS.add
 def relu6(x: TensorLike) -> Tensor:
     """min(max(x, 0), 6).
 
@@ -154,6 +132,7 @@ def relu6(x: TensorLike) -> Tensor:
     return ops.relu6(x)
 
 
+@ACTIVATIONS.add
 def exponential(x: TensorLike) -> Tensor:
     """exp(x).
 
@@ -164,6 +143,7 @@ def exponential(x: TensorLike) -> Tensor:
     return ops.exp(x)
 
 
+@ACTIVATIONS.add
 def sigmoid(x: TensorLike) -> Tensor:
     """1 / (1 + exp(-x)).
 
@@ -174,6 +154,7 @@ def sigmoid(x: TensorLike) -> Tensor:
     return ops.sigmoid(x)
 
 
+@ACTIVATIONS.add
 def hard_sigmoid(x: TensorLike) -> Tensor:
     """x / 6 + 1 / 2, clipped to [0, 1].
 
@@ -184,6 +165,7 @@ def hard_sigmoid(x: TensorLike) -> Tensor:
     return ops.hard_sigmoid(x)
 
 
+@ACTIVATIONS.add
 def sparse_sigmoid(x: TensorLike) -> Tensor:
     """(x + 1) / 2, clipped to [0, 1].
 
@@ -194,6 +176,7 @@ def sparse_sigmoid(x: TensorLike) -> Tensor:
     return ops.sparse_sigmoid(x)
 
 
+@ACTIVATIONS.add
 def log_sigmoid(x: TensorLike) -> Tensor:
     """log(1 / (1 + exp(-x))).
 
@@ -204,6 +187,7 @@ def log_sigmoid(x: TensorLike) -> Tensor:
     return ops.log_sigmoid(x)
 
 
+@ACTIVATIONS.add
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
 
@@ -214,6 +198,7 @@ def silu(x: TensorLike) -> Tensor:
     return ops.silu(x)
 
 
+@ACTIVATIONS.add
 def hard_silu(x: TensorLike) -> Tensor:
     """x * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
 
@@ -224,6 +209,7 @@ def hard_silu(x: TensorLike) -> Tensor:
     return ops.hard_silu(x)
 
 
+@ACTIVATIONS.add
 def mish(x: TensorLike) -> Tensor:
     """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
@@ -234,6 +220,7 @@ def mish(x: TensorLike) -> Tensor:
     return ops.mish(x)
 
 
+@ACTIVATIONS.add
 def tanh(x: TensorLike) -> Tensor:
     """Hyperbolic tangent.
 
@@ -244,6 +231,7 @@ def tanh(x: TensorLike) -> Tensor:
     return ops.tanh(x)
 
 
+@ACTIVATIONS.add
 def hard_tanh(x: TensorLike) -> Tensor:
     """x clipped to [-1, 1].
 
@@ -254,6 +242,7 @@ def hard_tanh(x: TensorLike) -> Tensor:
     return ops.hard_tanh(x)
 
 
+@ACTIVATIONS.add
 def tanh_shrink(x: TensorLike) -> Tensor:
     """x - tanh(x).
 
@@ -264,39 +253,7 @@ def tanh_shrink(x: TensorLike) -> Tensor:
     return ops.tanh_shrink(x)
 
 
-def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
-    """0 where abs(x) <= threshold, x elsewhere.
-
-    Example:
-        >>> tk.activations.hard_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
-        array([-1.,  0.,  1.], dtype=float32)
-    """
-    return ops.hard_shrink(x, threshold)
-
-
-def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
-    """x moved towards 0 by `threshold`, and no further than 0.
-
-    Example:
-        >>> tk.activations.soft_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
-        array([-0.5,  0. ,  0.5], dtype=float32)
-    """
-    return ops.soft_shrink(x, threshold)
-
-
-def threshold(x: TensorLike, threshold: float, default_value: float) -> Tensor:
-    """x where it is above `threshold`, `default_value` elsewhere.
-
-    Args:
-        default_value: what stands where x is not above `threshold`.
-
-    Example:
-        >>> tk.activations.threshold(tk.constant([-1.0, 2.0]), 0.0, 9.0).numpy()
-        array([9., 2.], dtype=float32)
-    """
-    return ops.threshold(x, threshold, default_value)
-
-
+@ACTIVATIONS.add
 def softplus(x: TensorLike) -> Tensor:
     """log(1 + exp(x)).
 
@@ -307,19 +264,7 @@ def softplus(x: TensorLike) -> Tensor:
     return ops.softplus(x)
 
 
-def squareplus(x: TensorLike, b: float = 4) -> Tensor:
-    """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
-
-    Args:
-        b: how smooth the bend at 0 is.
-
-    Example:
-        >>> tk.activations.squareplus(tk.constant([0.0])).numpy()
-        array([1.], dtype=float32)
-    """
-    return ops.squareplus(x, b)
-
-
+@ACTIVATIONS.add
 def sparse_plus(x: TensorLike) -> Tensor:
     """0 below -1, x above 1, (x + 1)**2 / 4 between.
 
@@ -330,6 +275,7 @@ def sparse_plus(x: TensorLike) -> Tensor:
     return ops.sparse_plus(x)
 
 
+@ACTIVATIONS.add
 def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x)).
 
@@ -340,6 +286,7 @@ def softsign(x: TensorLike) -> Tensor:
     return ops.softsign(x)
 
 
+@ACTIVATIONS.add
 def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, an int or several.
 
@@ -350,74 +297,22 @@ def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     return powers_share(x, axis)
 
 
-def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
-    """log(softmax(x)) along `axis`.
-
-    Example:
-        >>> tk.activations.log_softmax(tk.constant([[0.0, 0.0]])).numpy().round(4)
-        array([[-0.6931, -0.6931]], dtype=float32)
-    """
-    return ops.log_softmax(x, axis)
-
-
-def sparsemax(x: TensorLike, axis: int = -1) -> Tensor:
-    """The probability vector nearest to x along `axis`. Source: Martins 2016, arXiv:1602.02068.
-
-    Example:
-        >>> tk.activations.sparsemax(tk.constant([[1.0, 0.5, 0.0]])).numpy()
-        array([[0.25, 0.  , 0.  ]], dtype=float32)
-    """
-    return ops.sparsemax(x, axis)
-
-
-def glu(x: TensorLike, axis: int = -1) -> Tensor:
-    """First half times sigmoid of second half along `axis`.
-
-    Source: Dauphin et al. 2016, arXiv:1612.08083.
-
-    Example:
-        >>> tk.activations.glu(tk.constant([4.0, 0.0])).numpy()
-        array([2.], dtype=float32)
-    """
-    return ops.glu(x, axis)
-
-
 swish = silu
 hard_swish = hard_silu
 
-for _function, _aliases in {
-    linear: (),
-    relu: (),
-    gelu: (),
-    leaky_relu: (),
-    elu: (),
-    celu: (),
-    selu: (),
-    relu6: (),
-    exponential: ("exp",),
-    sigmoid: (),
-    hard_sigmoid: (),
-    sparse_sigmoid: (),
-    log_sigmoid: (),
-    silu: ("swish",),
-    hard_silu: ("hard_swish",),
-    mish: (),
-    tanh: (),
-    hard_tanh: (),
-    tanh_shrink: (),
-    hard_shrink: (),
-    soft_shrink: (),
-    threshold: (),
-    softplus: (),
-    squareplus: (),
-    sparse_plus: (),
-    softsign: (),
-    softmax: (),
-    log_softmax: (),
-    sparsemax: (),
-    glu: (),
-}.items():
-    ACTIVATIONS.add(_function, *_aliases)
+for _function in (
+    celu,
+    elu,
+    glu,
+    hard_shrink,
+    leaky_relu,
+    log_softmax,
+    soft_shrink,
+    sparsemax,
+    squareplus,
+    threshold,
+):
+    ACTIVATIONS.add(_function)
 
 
 @overload
