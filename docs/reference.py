@@ -1,6 +1,6 @@
 """Writes docs/reference/, a page per door with all its public names: python docs/reference.py.
 
-The text and the signature of an operation that `ufunc("exp", ...)` makes exist only at run time, so
+The text and the signature of an operation that `ufunc(...)` makes exist only at run time, so
 the package is looked at as it is imported, rather than read as mkdocstrings reads it. Griffe's
 parser takes the docstrings apart.
 """

@@ -150,7 +150,7 @@ def test_shape_and_gradient_rules_are_seen_in_the_record(declared):
 
 def test_a_ufunc_is_element_wise_and_takes_facets():
     try:
-        op = ufunc("tried_here", np.negative, shapes.unchanged, "-x", graph_name="Turned")
+        op = ufunc(np.negative, shapes.unchanged, "-x", name="tried_here", graph_name="Turned")
         record = op.primitive.facets
         assert record.semantics is facets.ELEMENTWISE
         assert record.graph_name == "Turned"

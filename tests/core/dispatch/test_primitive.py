@@ -168,7 +168,7 @@ def test_wrong_arguments_are_pythons_errors():
 
 def test_ufuncs_take_python_numbers_as_they_are():
     name = "plus_for_this_test"
-    op = ufunc(name, np.add, shapes.broadcast, "a + b")
+    op = ufunc(np.add, shapes.broadcast, "a + b", name=name)
     try:
         assert op.__doc__.startswith("a + b\n\n    Args:")
         assert op(tk.constant([1], tk.int8), 1).dtype == tk.int8

@@ -262,6 +262,21 @@ _DEFAULTS: dict[str, Any] = {
 ELEMENTWISE = Semantics(
     "elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE, memory="fresh", sizes=COMPUTED
 )
+LONG_FORMULA = Absent("a long formula, not measured as one kernel")
+WHOLE_KERNEL = Absent("a tuned kernel computes it as a whole")
+ITERATED = Absent("it goes on until values have settled")
+NO_COMPLEX = Absent("compiled kernels have no complex numbers")
+NO_REDUCTION = Absent("kernels have no such reduction")
+SIZE_AT_RUN = Absent("its shape is known when it runs")
+"""Why operations have no lowering."""
+
+SPECIAL_FUNCTION: dict[str, Any] = {
+    "semantics": ELEMENTWISE,
+    "lowering": LONG_FORMULA,
+    "export": NO_LAYER,
+}
+"""The facets of functions of one element that series and quotients of polynomials compute."""
+
 REDUCTION = Semantics(
     "reduction",
     batch=OVER_AXES,

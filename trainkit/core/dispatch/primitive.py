@@ -594,46 +594,50 @@ _UFUNC_ARGS = {
 
 @overload
 def ufunc(
-    name: str,
     function: _OneInput,
     shape_rule: Rule,
     doc: str,
     example: tuple[str, str] | None = None,
+    *,
+    name: str | None = None,
     **facets: Any,
 ) -> UnaryOperation: ...
 @overload
 def ufunc(
-    name: str,
     function: _TwoInputs,
     shape_rule: Rule,
     doc: str,
     example: tuple[str, str] | None = None,
+    *,
+    name: str | None = None,
     **facets: Any,
 ) -> BinaryOperation: ...
 @overload
 def ufunc(
-    name: str,
     function: np.ufunc,
     shape_rule: Rule,
     doc: str,
     example: tuple[str, str] | None = None,
+    *,
+    name: str | None = None,
     **facets: Any,
 ) -> Operation[...]: ...
 def ufunc(
-    name: str,
     function: Any,
     shape_rule: Rule,
     doc: str,
     example: tuple[str, str] | None = None,
+    *,
+    name: str | None = None,
     **facets: Any,
 ) -> Any:
-    """Declare an element-wise operation whose kernel is a NumPy ufunc.
+    """Declare an element-wise operation whose kernel is a NumPy ufunc, under its name or `name`.
 
     CuPy's serves GPU arrays by itself. A ufunc of two inputs takes Python numbers as they are:
     they are weak. `doc` says in a line what it computes, and `example` is an expression with what
     it gives; the docstring has both. More is said of it by `facets`, as in `primitive`.
     """
-    prim = Primitive(name, function, shape_rule)
+    prim = Primitive(name or function.__name__, function, shape_rule)
     if facets:
         prim.facets.declare(**facets)
     text = f"{doc}\n\n    Args:\n        {_UFUNC_ARGS[function.nin]}\n"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainkit.core.dispatch.facets import Absent, Facets, Semantics
+from trainkit.core.dispatch.facets import WHOLE_KERNEL, Absent, Facets, Semantics
 from trainkit.core.dtypes import float32
 from trainkit.core.shapes import Spec
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
@@ -37,7 +37,7 @@ _JOINED = Semantics(
     memory="fresh",
     batch=Absent("graphs that are batched are not joined yet"),
     stackable=Absent("functions of datasets are not joined"),
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     export=Absent("graphs are saved before operations are joined"),
 )
 RECTIFIERS = {relu.primitive: RELU, relu6.primitive: RELU6}

@@ -14,6 +14,7 @@ from trainkit.core.dispatch.facets import (
     IF_ALIKE,
     LEADING_AXES,
     ON_ONE_DEVICE,
+    SIZE_AT_RUN,
     VIEW,
     Absent,
 )
@@ -73,7 +74,7 @@ _broadcast_to.gradients(lambda g, y, x, *, shape: sum_to_like(g, x))
 @primitive(
     lambda x, *sizes, shape: Spec(tuple(None if n == -1 else n for n in shape), x.dtype),
     semantics=VIEW,
-    lowering=Absent("its shape is known when it runs"),
+    lowering=SIZE_AT_RUN,
     text="beside numbers",
 )
 def broadcast_to_sized(

@@ -8,7 +8,14 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import BY_ELEMENT, ELEMENTWISE, UNCHANGED, VIEW, Absent
+from trainkit.core.dispatch.facets import (
+    BY_ELEMENT,
+    ELEMENTWISE,
+    SIZE_AT_RUN,
+    UNCHANGED,
+    VIEW,
+    Absent,
+)
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -269,7 +276,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     lambda x, shape, variable="": Spec(TensorShape(x.shape).merge_with(shape), x.dtype),
     name="ensure_shape",
     semantics=VIEW,
-    lowering=Absent("its shape is known when it runs"),
+    lowering=SIZE_AT_RUN,
 )
 def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims, variable: str = "") -> Array:
     """`x` itself, if its shape is what was said, or that of the variable that it is assigned to."""

@@ -21,6 +21,7 @@ from trainkit.core.dispatch.facets import (
     FLAT,
     INTEGERS,
     SHAPE,
+    SIZE_AT_RUN,
     Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -136,7 +137,7 @@ def empty(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     lambda value, *, shape: Spec(shape, value.dtype),
     name="fill",
     semantics=CREATION,
-    lowering=Absent("its shape is known when it runs"),
+    lowering=SIZE_AT_RUN,
 )
 def _fill(xp: ArrayModule, value: Array, *, shape: tuple[int, ...]) -> Array:
     """A value repeated to a shape, to which it must broadcast."""

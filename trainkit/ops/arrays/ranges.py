@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
-from trainkit.core.dispatch.facets import CREATION, INTEGERS, Absent, one_by_one
+from trainkit.core.dispatch.facets import CREATION, INTEGERS, SIZE_AT_RUN, Absent, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
@@ -91,7 +91,7 @@ def check_count(start: Any, stop: Any, step: Any) -> None:
     lambda start, stop, step, dtype: Spec((None,), dtype),
     name="arange",
     semantics=CREATION,
-    lowering=Absent("its shape is known when it runs"),
+    lowering=SIZE_AT_RUN,
     graph_name="Range",
     no_gradient=INTEGERS,
 )

@@ -21,8 +21,8 @@ from trainkit.core.dispatch.facets import (
     MOVED,
     QUERY,
     SHAPE,
+    SIZE_AT_RUN,
     VIEW,
-    Absent,
     Direct,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -276,12 +276,7 @@ def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]
     return tuple(int(next(live)) if n is None else n for n in shape)
 
 
-@primitive(
-    _sized_rule,
-    semantics=VIEW,
-    lowering=Absent("its shape is known when it runs"),
-    text="beside numbers",
-)
+@primitive(_sized_rule, semantics=VIEW, lowering=SIZE_AT_RUN, text="beside numbers")
 def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]) -> Array:
     """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return x.reshape(filled(shape, sizes))

@@ -17,51 +17,46 @@ if TYPE_CHECKING:
 
 
 _and = ufunc(
-    "bitwise_and",
     np.bitwise_and,
     shapes.broadcast,
     "Bits that are set in both.",
-    example=("tk.ops.bitwise_and([6], [3]).numpy()", "array([2], dtype=int32)"),
+    ("tk.ops.bitwise_and([6], [3]).numpy()", "array([2], dtype=int32)"),
     no_gradient=INTEGERS,
 )
 _or = ufunc(
-    "bitwise_or",
     np.bitwise_or,
     shapes.broadcast,
     "Bits that are set in one.",
-    example=("tk.ops.bitwise_or([6], [3]).numpy()", "array([7], dtype=int32)"),
+    ("tk.ops.bitwise_or([6], [3]).numpy()", "array([7], dtype=int32)"),
     no_gradient=INTEGERS,
 )
 _xor = ufunc(
-    "bitwise_xor",
     np.bitwise_xor,
     shapes.broadcast,
     "Bits that are set in only one.",
-    example=("tk.ops.bitwise_xor([6], [3]).numpy()", "array([5], dtype=int32)"),
+    ("tk.ops.bitwise_xor([6], [3]).numpy()", "array([5], dtype=int32)"),
     no_gradient=INTEGERS,
 )
 _not = ufunc(
-    "bitwise_not",
     np.invert,
     shapes.unchanged,
     "All bits turned over.",
-    example=("tk.ops.bitwise_not([0]).numpy()", "array([-1], dtype=int32)"),
+    ("tk.ops.bitwise_not([0]).numpy()", "array([-1], dtype=int32)"),
+    name="bitwise_not",
     no_gradient=INTEGERS,
 )
 _left = ufunc(
-    "left_shift",
     np.left_shift,
     shapes.broadcast,
     "Bits moved up.",
-    example=("tk.ops.left_shift([3], [2]).numpy()", "array([12], dtype=int32)"),
+    ("tk.ops.left_shift([3], [2]).numpy()", "array([12], dtype=int32)"),
     no_gradient=INTEGERS,
 )
 _right = ufunc(
-    "right_shift",
     np.right_shift,
     shapes.broadcast,
     "Bits moved down.",
-    example=("tk.ops.right_shift([12], [2]).numpy()", "array([3], dtype=int32)"),
+    ("tk.ops.right_shift([12], [2]).numpy()", "array([3], dtype=int32)"),
     no_gradient=INTEGERS,
 )
 

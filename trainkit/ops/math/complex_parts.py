@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, LAST_AXES, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, LAST_AXES, NO_COMPLEX, NO_LAYER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -38,13 +38,7 @@ def _part_rule(x: Spec) -> Spec:
     return Spec(x.shape, x.dtype.real_dtype)
 
 
-@primitive(
-    _part_rule,
-    name="real",
-    semantics=ELEMENTWISE,
-    lowering=Absent("compiled kernels have no complex numbers"),
-    memory="view",
-)
+@primitive(_part_rule, name="real", semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
 def real(xp: ArrayModule, x: Array) -> Array:
     """Real part; real values as they are.
 
@@ -58,13 +52,7 @@ def real(xp: ArrayModule, x: Array) -> Array:
 real.gradients(lambda g, y, x: cast(g, x.dtype))
 
 
-@primitive(
-    _part_rule,
-    name="imag",
-    semantics=ELEMENTWISE,
-    lowering=Absent("compiled kernels have no complex numbers"),
-    memory="view",
-)
+@primitive(_part_rule, name="imag", semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
 def imag(xp: ArrayModule, x: Array) -> Array:
     """Imaginary part; 0 for real values.
 
@@ -83,11 +71,7 @@ imag.gradients(_imag_gradient)
 
 
 @primitive(
-    shapes.unchanged,
-    semantics=ELEMENTWISE,
-    lowering=Absent("compiled kernels have no complex numbers"),
-    memory="view",
-    export=NO_LAYER,
+    shapes.unchanged, semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view", export=NO_LAYER
 )
 def conj(xp: ArrayModule, x: Array) -> Array:
     """Complex conjugate a - ib; real values as they are.
@@ -106,12 +90,7 @@ def _angle_rule(x: Spec) -> Spec:
     return Spec(x.shape, shapes.float_dtype(x.dtype).real_dtype)
 
 
-@primitive(
-    _angle_rule,
-    semantics=ELEMENTWISE,
-    lowering=Absent("compiled kernels have no complex numbers"),
-    export=NO_LAYER,
-)
+@primitive(_angle_rule, semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER)
 def angle(xp: ArrayModule, x: Array) -> Array:
     """Angle in the complex plane, from -pi to pi; 0 or pi for real values.
 
@@ -161,11 +140,7 @@ def _complex_rule(a: Spec, b: Spec) -> Spec:
 
 
 @primitive(
-    _complex_rule,
-    name="complex",
-    semantics=ELEMENTWISE,
-    lowering=Absent("compiled kernels have no complex numbers"),
-    export=NO_LAYER,
+    _complex_rule, name="complex", semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER
 )
 def _complex(xp: ArrayModule, a: Array, b: Array) -> Array:
     """Complex number a + ib."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, REDUCTION, Absent, Direct, Tuned
+from trainkit.core.dispatch.facets import AXIS, NO_REDUCTION, REDUCTION, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -306,7 +306,7 @@ def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
     _product_rule,
     name="prod",
     semantics=REDUCTION,
-    lowering=Absent("kernels have no such reduction"),
+    lowering=NO_REDUCTION,
     direct=Direct("reduction", (np.multiply,)),
 )
 def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:

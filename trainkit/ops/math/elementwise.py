@@ -131,11 +131,10 @@ def conjugated(x: Any) -> Any:
 
 
 add = ufunc(
-    "add",
     np.add,
     shapes.broadcast,
     "Sum x1 + x2, element by element.",
-    example=("tk.math.add([1.0, 2.0], 3.0).numpy()", "array([4., 5.], dtype=float32)"),
+    ("tk.math.add([1.0, 2.0], 3.0).numpy()", "array([4., 5.], dtype=float32)"),
     recompute="cheap",
     simplify=Unit(0, (0, 1), integers=True),
     graph_name="AddV2",
@@ -145,11 +144,10 @@ add.gradients(lambda g, y, a, b: g, lambda g, y, a, b: g)
 add.declare(residuals=frozenset())
 
 subtract = ufunc(
-    "subtract",
     np.subtract,
     shapes.broadcast,
     "Difference x1 - x2.",
-    example=("tk.math.subtract([5.0, 1.0], 2.0).numpy()", "array([ 3., -1.], dtype=float32)"),
+    ("tk.math.subtract([5.0, 1.0], 2.0).numpy()", "array([ 3., -1.], dtype=float32)"),
     recompute="cheap",
     simplify=Unit(0, (1,)),
     graph_name="Sub",
@@ -158,11 +156,10 @@ subtract.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(g))
 subtract.declare(residuals=frozenset())
 
 multiply = ufunc(
-    "multiply",
     np.multiply,
     shapes.broadcast,
     "Product x1 * x2.",
-    example=("tk.math.multiply([1.0, 2.0], 3.0).numpy()", "array([3., 6.], dtype=float32)"),
+    ("tk.math.multiply([1.0, 2.0], 3.0).numpy()", "array([3., 6.], dtype=float32)"),
     recompute="cheap",
     simplify=Unit(1, (0, 1)),
     graph_name="Mul",
@@ -171,11 +168,10 @@ multiply.gradients(lambda g, y, a, b: along(g, b), lambda g, y, a, b: along(g, a
 multiply.declare(residuals=frozenset({0, 1}))
 
 divide = ufunc(
-    "divide",
     np.true_divide,
     shapes.floating_broadcast,
     "Quotient x1 / x2; integers give the default float.",
-    example=("tk.ops.divide([1.0, 3.0], 2.0).numpy()", "array([0.5, 1.5], dtype=float32)"),
+    ("tk.ops.divide([1.0, 3.0], 2.0).numpy()", "array([0.5, 1.5], dtype=float32)"),
     simplify=Unit(1, (1,)),
     graph_name="RealDiv",
 )
@@ -201,11 +197,10 @@ divide_no_nan.gradients(
 )
 
 negative: Operation[...] = ufunc(
-    "negative",
     np.negative,
     shapes.unchanged,
     "The value with its sign changed.",
-    example=("tk.math.negative([1.0, -2.0]).numpy()", "array([-1.,  2.], dtype=float32)"),
+    ("tk.math.negative([1.0, -2.0]).numpy()", "array([-1.,  2.], dtype=float32)"),
     recompute="cheap",
     simplify=INVOLUTION,
     graph_name="Neg",
@@ -220,21 +215,19 @@ def number_like(x: Spec, **settings: Any) -> Spec:
 
 
 square = ufunc(
-    "square",
     np.square,
     number_like,
     "Square x * x.",
-    example=("tk.math.square([2.0, -3.0]).numpy()", "array([4., 9.], dtype=float32)"),
+    ("tk.math.square([2.0, -3.0]).numpy()", "array([4., 9.], dtype=float32)"),
     recompute="cheap",
 )
 square.gradients(lambda g, y, x: along(g, multiply(x, 2)))
 
 _power = ufunc(
-    "power",
     np.power,
     shapes.broadcast,
     "x1 to the power x2.",
-    example=("tk.ops.power([2.0, 3.0], 2.0).numpy()", "array([4., 9.], dtype=float32)"),
+    ("tk.ops.power([2.0, 3.0], 2.0).numpy()", "array([4., 9.], dtype=float32)"),
 )
 
 
@@ -312,11 +305,10 @@ def reciprocal(xp: ArrayModule, x: Array) -> Array:
 reciprocal.gradients(lambda g, y, x: negative(along(g, square(y))))
 
 sqrt = ufunc(
-    "sqrt",
     np.sqrt,
     shapes.floating,
     "Square root; NaN for negative values.",
-    example=("tk.math.sqrt([4.0, 9.0]).numpy()", "array([2., 3.], dtype=float32)"),
+    ("tk.math.sqrt([4.0, 9.0]).numpy()", "array([2., 3.], dtype=float32)"),
 )
 # Where nothing comes from above nothing goes on, also where the slope is infinite or NaN: so a
 # `where` around a root keeps its gradient.
@@ -342,11 +334,10 @@ def _magnitude_rule(x: Spec) -> Spec:
 
 
 absolute = ufunc(
-    "absolute",
     np.absolute,
     _magnitude_rule,
     "Magnitude |x|.",
-    example=("tk.math.abs([-1.0, 2.0]).numpy()", "array([1., 2.], dtype=float32)"),
+    ("tk.math.abs([-1.0, 2.0]).numpy()", "array([1., 2.], dtype=float32)"),
 )
 
 
@@ -377,11 +368,10 @@ def fabs(x: TensorLike) -> Tensor:
 
 
 sign = ufunc(
-    "sign",
     np.sign,
     shapes.unchanged,
     "-1, 0 or 1 by the sign of x; x / |x| for complex values.",
-    example=("tk.math.sign([-2.0, 0.0, 3.0]).numpy()", "array([-1.,  0.,  1.], dtype=float32)"),
+    ("tk.math.sign([-2.0, 0.0, 3.0]).numpy()", "array([-1.,  0.,  1.], dtype=float32)"),
 )
 
 
@@ -399,20 +389,18 @@ sign.gradients(_sign_gradient)
 # ------------------------------------------------------------------ exponentials
 
 exp = ufunc(
-    "exp",
     np.exp,
     shapes.floating,
     "Exponential e**x.",
-    example=("tk.math.exp([0.0, 1.0]).numpy().round(4)", "array([1.    , 2.7183], dtype=float32)"),
+    ("tk.math.exp([0.0, 1.0]).numpy().round(4)", "array([1.    , 2.7183], dtype=float32)"),
 )
 exp.gradients(lambda g, y, x: along(g, y))
 
 expm1 = ufunc(
-    "expm1",
     np.expm1,
     shapes.floating,
     "e**x - 1, exact for small x.",
-    example=(
+    (
         "tk.math.expm1([0.0, 1.0]).numpy().round(4)",
         "array([0.    , 1.7183], dtype=float32)",
     ),
@@ -420,20 +408,18 @@ expm1 = ufunc(
 expm1.gradients(lambda g, y, x: along(g, add(y, 1)))
 
 log = ufunc(
-    "log",
     np.log,
     shapes.floating,
     "Natural logarithm.",
-    example=("tk.math.log([1.0, 10.0]).numpy().round(4)", "array([0.    , 2.3026], dtype=float32)"),
+    ("tk.math.log([1.0, 10.0]).numpy().round(4)", "array([0.    , 2.3026], dtype=float32)"),
 )
 log.gradients(lambda g, y, x: divide(g, conjugated(x)))
 
 log1p = ufunc(
-    "log1p",
     np.log1p,
     shapes.floating,
     "log(1 + x), exact for small x.",
-    example=(
+    (
         "tk.math.log1p([0.0, 1.0]).numpy().round(4)",
         "array([0.    , 0.6931], dtype=float32)",
     ),
@@ -441,11 +427,10 @@ log1p = ufunc(
 log1p.gradients(lambda g, y, x: divide(g, conjugated(add(x, 1))))
 
 tanh = ufunc(
-    "tanh",
     np.tanh,
     shapes.floating,
     "Hyperbolic tangent.",
-    example=("tk.math.tanh([0.0, 1.0]).numpy().round(4)", "array([0.    , 0.7616], dtype=float32)"),
+    ("tk.math.tanh([0.0, 1.0]).numpy().round(4)", "array([0.    , 0.7616], dtype=float32)"),
 )
 tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
 tanh.declare(residuals=frozenset({RESULT}))
@@ -482,22 +467,20 @@ def _if_any(slope: Any, g: Any) -> Any:
 
 
 maximum = ufunc(
-    "maximum",
     np.maximum,
     shapes.broadcast,
     "The greater of x1 and x2; NaN wins.",
-    example=("tk.math.maximum([1.0, 5.0], [2.0, 3.0]).numpy()", "array([2., 5.], dtype=float32)"),
+    ("tk.math.maximum([1.0, 5.0], [2.0, 3.0]).numpy()", "array([2., 5.], dtype=float32)"),
 )
 maximum.gradients(
     lambda g, y, a, b: keep_where(g, greater_equal(a, b)),
     lambda g, y, a, b: keep_where(g, logical_not(greater_equal(a, b))),
 )
 minimum = ufunc(
-    "minimum",
     np.minimum,
     shapes.broadcast,
     "The lesser of x1 and x2; NaN wins.",
-    example=("tk.math.minimum([1.0, 5.0], [2.0, 3.0]).numpy()", "array([1., 3.], dtype=float32)"),
+    ("tk.math.minimum([1.0, 5.0], [2.0, 3.0]).numpy()", "array([1., 3.], dtype=float32)"),
 )
 minimum.gradients(
     lambda g, y, a, b: keep_where(g, less_equal(a, b)),
@@ -606,22 +589,20 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
 
 
 fmax = ufunc(
-    "fmax",
     np.fmax,
     shapes.broadcast,
     "The greater of x1 and x2; NaN loses.",
-    example=('tk.ops.fmax([1.0, float("nan")], 2.0).numpy()', "array([2., 2.], dtype=float32)"),
+    ('tk.ops.fmax([1.0, float("nan")], 2.0).numpy()', "array([2., 2.], dtype=float32)"),
 )
 fmax.gradients(
     lambda g, y, a, b: keep_where(g, _wins(greater_equal(a, b), a, b)),
     lambda g, y, a, b: keep_where(g, logical_not(_wins(greater_equal(a, b), a, b))),
 )
 fmin = ufunc(
-    "fmin",
     np.fmin,
     shapes.broadcast,
     "The lesser of x1 and x2; NaN loses.",
-    example=('tk.ops.fmin([1.0, float("nan")], 2.0).numpy()', "array([1., 2.], dtype=float32)"),
+    ('tk.ops.fmin([1.0, float("nan")], 2.0).numpy()', "array([1., 2.], dtype=float32)"),
 )
 fmin.gradients(
     lambda g, y, a, b: keep_where(g, _wins(less_equal(a, b), a, b)),

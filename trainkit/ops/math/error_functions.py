@@ -15,7 +15,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, LONG_FORMULA, SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
@@ -101,7 +101,7 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
 @primitive(
     shapes.floating,
     semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
+    lowering=LONG_FORMULA,
     tuned=elementwise_tuned.erf.facet(on_gpu=(gelu_cuda.erf,)),
 )
 def erf(xp: ArrayModule, x: Array) -> Array:
@@ -114,11 +114,7 @@ def erf(xp: ArrayModule, x: Array) -> Array:
     return xp.where(size <= 0.46875, centre, xp.copysign(outside, x))
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-)
+@primitive(shapes.floating, semantics=ELEMENTWISE, lowering=LONG_FORMULA)
 def erfc(xp: ArrayModule, x: Array) -> Array:
     """Complement 1 - erf(x), exact in its tail.
 
@@ -193,12 +189,7 @@ def _normal_quantile(xp: ArrayModule, q: Array, p: Array) -> Array:
     return xp.where(p < 0, np.nan, value)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def erfinv(xp: ArrayModule, x: Array) -> Array:
     """Inverse of erf: infinite at -1 and 1, NaN beyond.
 
@@ -211,12 +202,7 @@ def erfinv(xp: ArrayModule, x: Array) -> Array:
     return (value * math.sqrt(0.5)).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def erfcinv(xp: ArrayModule, x: Array) -> Array:
     """Inverse of erfc: infinite at 0 and 2, NaN beyond.
 
@@ -229,12 +215,7 @@ def erfcinv(xp: ArrayModule, x: Array) -> Array:
     return (value * math.sqrt(0.5)).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def ndtri(xp: ArrayModule, x: Array) -> Array:
     """The point below which the normal distribution has the share x; NaN outside of [0, 1].
 

@@ -9,7 +9,15 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import XP_OF, Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, INTEGERS, NO_LAYER, REDUCTION, Absent
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    ELEMENTWISE,
+    INTEGERS,
+    LONG_FORMULA,
+    NO_LAYER,
+    NO_REDUCTION,
+    REDUCTION,
+)
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
@@ -58,7 +66,7 @@ def _all_finite_rule(*xs: Spec) -> Spec:
     _all_finite_rule,
     semantics=REDUCTION,
     memory="fresh",
-    lowering=Absent("kernels have no such reduction"),
+    lowering=NO_REDUCTION,
     no_gradient=INTEGERS,
 )
 def all_finite(xp: ArrayModule, *xs: Array) -> Any:
@@ -122,7 +130,7 @@ def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
     name="isclose",
     promotion=COMMON,
     semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
+    lowering=LONG_FORMULA,
     no_gradient=INTEGERS,
 )
 def _isclose(

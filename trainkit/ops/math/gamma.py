@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.ops.math.elementwise import add, multiply, negative, scalar_like
 
@@ -37,12 +37,7 @@ def _positive_lgamma(xp: ArrayModule, x: Array) -> Array:
     return (x - 0.5) * xp.log(x) - x + half_log + series * inverse - xp.log(product)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def lgamma(xp: ArrayModule, x: Array) -> Array:
     """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers.
 
@@ -60,12 +55,7 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
     return xp.where(pole, np.inf, value).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def digamma(xp: ArrayModule, x: Array) -> Array:
     """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers.
 
@@ -91,12 +81,7 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     return xp.where(wide == np.inf, np.inf, value).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating_broadcast,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating_broadcast, **SPECIAL_FUNCTION)
 def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
     """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1.
 
@@ -138,12 +123,7 @@ def _zeta_sum(xp: ArrayModule, s: Array, a: Array) -> Array:
 zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q)))))
 
 
-@primitive(
-    shapes.floating_broadcast,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating_broadcast, **SPECIAL_FUNCTION)
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """Derivative number a of digamma(x), for whole a >= 0.
 

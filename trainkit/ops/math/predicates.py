@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent
+from trainkit.core.dispatch.facets import INTEGERS, NO_REDUCTION, REDUCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -21,11 +21,7 @@ def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 
 
 @primitive(
-    _logic_rule,
-    name="all",
-    semantics=REDUCTION,
-    lowering=Absent("kernels have no such reduction"),
-    no_gradient=INTEGERS,
+    _logic_rule, name="all", semantics=REDUCTION, lowering=NO_REDUCTION, no_gradient=INTEGERS
 )
 def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether all elements along axes are true."""
@@ -37,11 +33,7 @@ _all.declare(stackable=True)
 
 
 @primitive(
-    _logic_rule,
-    name="any",
-    semantics=REDUCTION,
-    lowering=Absent("kernels have no such reduction"),
-    no_gradient=INTEGERS,
+    _logic_rule, name="any", semantics=REDUCTION, lowering=NO_REDUCTION, no_gradient=INTEGERS
 )
 def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether one element along axes is true."""

@@ -54,19 +54,18 @@ def ceil(xp: ArrayModule, x: Array) -> Array:
 
 
 trunc = ufunc(
-    "trunc",
     np.trunc,
     shapes.unchanged,
     "The whole number next to x on the side of 0.",
-    example=("tk.ops.trunc([-1.7, 1.7]).numpy()", "array([-1.,  1.], dtype=float32)"),
+    ("tk.ops.trunc([-1.7, 1.7]).numpy()", "array([-1.,  1.], dtype=float32)"),
     no_gradient=FLAT,
 )
 _rint = ufunc(
-    "round",
     np.rint,
     shapes.unchanged,
     "The nearest whole number; halves go to even.",
-    example=("tk.math.round([0.5, 1.5, 1.7]).numpy()", "array([0., 2., 2.], dtype=float32)"),
+    ("tk.math.round([0.5, 1.5, 1.7]).numpy()", "array([0., 2., 2.], dtype=float32)"),
+    name="round",
     no_gradient=FLAT,
 )
 
@@ -178,20 +177,18 @@ fmod.primitive.broadcasts = True
 fmod.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(multiply(g, trunc(divide(a, b)))))
 
 gcd = ufunc(
-    "gcd",
     np.gcd,
     shapes.broadcast,
     "Greatest common divisor of two integers.",
-    example=("tk.ops.gcd([4], [6]).numpy()", "array([2], dtype=int32)"),
+    ("tk.ops.gcd([4], [6]).numpy()", "array([2], dtype=int32)"),
     export=NO_LAYER,
     no_gradient=INTEGERS,
 )
 lcm = ufunc(
-    "lcm",
     np.lcm,
     shapes.broadcast,
     "Least common multiple of two integers.",
-    example=("tk.ops.lcm([4], [6]).numpy()", "array([12], dtype=int32)"),
+    ("tk.ops.lcm([4], [6]).numpy()", "array([12], dtype=int32)"),
     export=NO_LAYER,
     no_gradient=INTEGERS,
 )
@@ -199,19 +196,17 @@ lcm = ufunc(
 # ------------------------------------------------------------------ signs and steps
 
 signbit = ufunc(
-    "signbit",
     np.signbit,
     shapes.unchanged_bool,
     "Whether the sign is minus, also that of -0.0.",
-    example=("tk.ops.signbit([-1.0, 0.0]).numpy()", "array([ True, False])"),
+    ("tk.ops.signbit([-1.0, 0.0]).numpy()", "array([ True, False])"),
     export=NO_LAYER,
 )
 copysign = ufunc(
-    "copysign",
     np.copysign,
     shapes.floating_broadcast,
     "Magnitude of x1 with the sign of x2.",
-    example=(
+    (
         "tk.ops.copysign([1.0, 2.0], [-1.0, 1.0]).numpy()",
         "array([-1.,  2.], dtype=float32)",
     ),
@@ -221,11 +216,10 @@ copysign.gradients(
 )
 
 heaviside = ufunc(
-    "heaviside",
     np.heaviside,
     shapes.floating_broadcast,
     "0 below 0, 1 above it, and x2 at 0.",
-    example=(
+    (
         "tk.ops.heaviside([-1.0, 0.0, 2.0], 0.5).numpy()",
         "array([0. , 0.5, 1. ], dtype=float32)",
     ),
@@ -234,11 +228,10 @@ heaviside = ufunc(
 heaviside.gradients(None, lambda g, y, a, b: where(equal(a, 0), g, 0))
 
 nextafter = ufunc(
-    "nextafter",
     np.nextafter,
     shapes.floating_broadcast,
     "The float next to x1 towards x2.",
-    example=("bool(tk.math.nextafter(1.0, 2.0) > 1.0)", "True"),
+    ("bool(tk.math.nextafter(1.0, 2.0) > 1.0)", "True"),
     export=NO_LAYER,
     no_gradient=FLAT,
 )

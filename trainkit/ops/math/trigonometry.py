@@ -30,65 +30,52 @@ from trainkit.ops.math.elementwise import (
 # ------------------------------------------------------------------ circle
 
 sin = ufunc(
-    "sin",
-    np.sin,
-    shapes.floating,
-    "Sine.",
-    example=("tk.math.sin([0.0]).numpy()", "array([0.], dtype=float32)"),
+    np.sin, shapes.floating, "Sine.", ("tk.math.sin([0.0]).numpy()", "array([0.], dtype=float32)")
 )
 sin.gradients(lambda g, y, x: along(g, cos(x)))
 
 cos: Operation[...] = ufunc(
-    "cos",
-    np.cos,
-    shapes.floating,
-    "Cosine.",
-    example=("tk.math.cos([0.0]).numpy()", "array([1.], dtype=float32)"),
+    np.cos, shapes.floating, "Cosine.", ("tk.math.cos([0.0]).numpy()", "array([1.], dtype=float32)")
 )
 cos.gradients(lambda g, y, x: negative(along(g, sin(x))))
 
 tan = ufunc(
-    "tan",
     np.tan,
     shapes.floating,
     "Tangent.",
-    example=("tk.math.tan([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.tan([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 tan.gradients(lambda g, y, x: along(g, add(square(y), 1)))
 
 arcsin = ufunc(
-    "arcsin",
     np.arcsin,
     shapes.floating,
     "Angle from -pi/2 to pi/2 with the sine x.",
-    example=("tk.math.asin([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.asin([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 arcsin.gradients(lambda g, y, x: along(g, rsqrt(subtract(1, square(x)))))
 
 arccos = ufunc(
-    "arccos",
     np.arccos,
     shapes.floating,
     "Angle from 0 to pi with the cosine x.",
-    example=("tk.math.acos([1.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.acos([1.0]).numpy()", "array([0.], dtype=float32)"),
 )
 arccos.gradients(lambda g, y, x: negative(along(g, rsqrt(subtract(1, square(x))))))
 
 arctan = ufunc(
-    "arctan",
     np.arctan,
     shapes.floating,
     "Angle from -pi/2 to pi/2 with the tangent x.",
-    example=("tk.math.atan([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.atan([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 arctan.gradients(lambda g, y, x: divide(g, conjugated(add(square(x), 1))))
 
 arctan2 = ufunc(
-    "arctan2",
     np.arctan2,
     shapes.floating_broadcast,
     "Angle from -pi to pi of the point with height x1 and width x2.",
-    example=(
+    (
         "tk.ops.arctan2([0.0, 1.0], [1.0, 0.0]).numpy().round(4)",
         "array([0.    , 1.5708], dtype=float32)",
     ),
@@ -99,69 +86,62 @@ arctan2.gradients(
 )
 
 deg2rad = ufunc(
-    "deg2rad",
     np.deg2rad,
     shapes.floating,
     "Degrees as radians, x * pi / 180.",
-    example=("tk.ops.deg2rad([180.0]).numpy().round(4)", "array([3.1416], dtype=float32)"),
+    ("tk.ops.deg2rad([180.0]).numpy().round(4)", "array([3.1416], dtype=float32)"),
 )
 deg2rad.gradients(lambda g, y, x: multiply(g, math.pi / 180))
 
 rad2deg = ufunc(
-    "rad2deg",
     np.rad2deg,
     shapes.floating,
     "Radians as degrees, x * 180 / pi.",
-    example=("tk.ops.rad2deg([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.ops.rad2deg([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 rad2deg.gradients(lambda g, y, x: multiply(g, 180 / math.pi))
 
 # ------------------------------------------------------------------ hyperbola
 
 sinh = ufunc(
-    "sinh",
     np.sinh,
     shapes.floating,
     "Hyperbolic sine.",
-    example=("tk.math.sinh([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.sinh([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 sinh.gradients(lambda g, y, x: along(g, cosh(x)))
 
 cosh: Operation[...] = ufunc(
-    "cosh",
     np.cosh,
     shapes.floating,
     "Hyperbolic cosine.",
-    example=("tk.math.cosh([0.0]).numpy()", "array([1.], dtype=float32)"),
+    ("tk.math.cosh([0.0]).numpy()", "array([1.], dtype=float32)"),
 )
 cosh.gradients(lambda g, y, x: along(g, sinh(x)))
 
 arcsinh = ufunc(
-    "arcsinh",
     np.arcsinh,
     shapes.floating,
     "Inverse of the hyperbolic sine.",
-    example=("tk.math.asinh([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.asinh([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 arcsinh.gradients(lambda g, y, x: along(g, rsqrt(add(square(x), 1))))
 
 arccosh = ufunc(
-    "arccosh",
     np.arccosh,
     shapes.floating,
     "Inverse of cosh for x >= 1, else NaN.",
-    example=("tk.math.acosh([1.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.acosh([1.0]).numpy()", "array([0.], dtype=float32)"),
 )
 arccosh.gradients(
     lambda g, y, x: divide(g, conjugated(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1)))))
 )
 
 arctanh = ufunc(
-    "arctanh",
     np.arctanh,
     shapes.floating,
     "Inverse of tanh for |x| <= 1, else NaN.",
-    example=("tk.math.atanh([0.0]).numpy()", "array([0.], dtype=float32)"),
+    ("tk.math.atanh([0.0]).numpy()", "array([0.], dtype=float32)"),
 )
 arctanh.gradients(lambda g, y, x: divide(g, conjugated(subtract(1, square(x)))))
 

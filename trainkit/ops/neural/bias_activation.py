@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, Absent
+from trainkit.core.dispatch.facets import COMPOSITE, WHOLE_KERNEL
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -44,7 +44,7 @@ def _run_compiled(z: Array, bias: Array) -> Array | None:
 @primitive(
     _biased_rule,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=bias_activation_tuned.gelu.facet(_run_compiled),
 )
 def biased_gelu(xp: ArrayModule, z: Array, bias: Array) -> Array:
@@ -77,7 +77,7 @@ def _compiled_gradient(g: Array, z: Array, bias: Array) -> Any:
 @primitive(
     _gradient_rule,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=bias_activation_tuned.gelu_gradient.facet(_compiled_gradient),
 )
 def biased_gelu_gradient(xp: ArrayModule, g: Array, z: Array, bias: Array) -> Any:

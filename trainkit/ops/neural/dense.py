@@ -10,7 +10,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, COMPOSITE, CONTRACTION, Absent, Tuned
+from trainkit.core.dispatch.facets import COMMON, COMPOSITE, CONTRACTION, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -71,7 +71,7 @@ def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
 @primitive(
     _rectified_rule,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=pool_tuned.rectified_gradient.facet(_rectified_by_kernel),
 )
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
+from trainkit.core.dispatch.facets import COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -119,7 +119,7 @@ def _in_blocks(
     _attend_rule,
     name="attention",
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_run_compiled, on_gpu=[_by_cudnn, _in_blocks]),
 )
 def _attend(
@@ -174,7 +174,7 @@ def _gradient_in_blocks(
     _gradient_rule,
     name="attention_gradient",
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_gradient_compiled, of=1, on_gpu=[_gradient_by_cudnn, _gradient_in_blocks]),
 )
 def attention_gradient(

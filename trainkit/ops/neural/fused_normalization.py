@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
+from trainkit.core.dispatch.facets import COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -126,7 +126,7 @@ def _on_gpu(
 @primitive(
     _normalize_rule,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_run_compiled, on_gpu=(_on_gpu,)),
 )
 def fused_normalization(
@@ -208,7 +208,7 @@ def _gradient_on_gpu(
     _gradient_rule,
     name="fused_normalization_gradient",
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_compiled_gradient, of=1, on_gpu=(_gradient_on_gpu,)),
 )
 def fused_normalization_gradient(

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, LONG_FORMULA
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
@@ -164,7 +164,7 @@ gelu_tanh.declare(residuals=frozenset({0}))
 @primitive(
     shapes.floating,
     semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
+    lowering=LONG_FORMULA,
     tuned=elementwise_tuned.gelu_erf.facet(on_gpu=(gelu_cuda.gelu_erf,)),
 )
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
@@ -184,7 +184,7 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
+    lowering=LONG_FORMULA,
     tuned=elementwise_tuned.gelu_erf_gradient.facet(
         on_gpu=(gelu_cuda.gelu_erf_gradient,),
         on_bfloat16=partial(run_in_float32, elementwise_tuned.gelu_erf_gradient),

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, COMPOSITE, Absent, Tuned
+from trainkit.core.dispatch.facets import COMMON, COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -90,7 +90,7 @@ def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: 
     name="lstm",
     promotion=COMMON,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_compiled_lstm, on_gpu=(_lstm_on_gpu,)),
 )
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
@@ -120,7 +120,7 @@ def _lstm_gradient_on_gpu(
 @primitive(
     _lstm_gradient_rule,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_compiled_lstm_gradient, on_gpu=(_lstm_gradient_on_gpu,)),
 )
 def lstm_gradient(
@@ -228,7 +228,7 @@ def _gru_on_gpu(
     name="gru",
     promotion=COMMON,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_compiled_gru, on_gpu=(_gru_on_gpu,)),
 )
 def _gru(
@@ -284,7 +284,7 @@ def _gru_gradient_on_gpu(
 @primitive(
     _gru_gradient_rule,
     semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
+    lowering=WHOLE_KERNEL,
     tuned=Tuned(_compiled_gru_gradient, on_gpu=(_gru_gradient_on_gpu,)),
 )
 def gru_gradient(

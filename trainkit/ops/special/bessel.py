@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
@@ -129,12 +129,7 @@ def _above_zero(xp: ArrayModule, function: Callable[..., Array], x: Array) -> Ar
     return xp.where(wide < 0, xp.nan, function(xp, xp.maximum(wide, 0))).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_j0(xp: ArrayModule, x: Array) -> Array:
     """Bessel function of the first kind, order 0.
 
@@ -145,12 +140,7 @@ def bessel_j0(xp: ArrayModule, x: Array) -> Array:
     return _j0(xp, xp.abs(widened(xp, x))).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_j1(xp: ArrayModule, x: Array) -> Array:
     """Bessel function of the first kind, order 1.
 
@@ -162,12 +152,7 @@ def bessel_j1(xp: ArrayModule, x: Array) -> Array:
     return (xp.sign(wide) * _j1(xp, xp.abs(wide))).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_y0(xp: ArrayModule, x: Array) -> Array:
     """Bessel function of the second kind, order 0; -inf at 0, NaN below.
 
@@ -178,12 +163,7 @@ def bessel_y0(xp: ArrayModule, x: Array) -> Array:
     return _above_zero(xp, _y0, x)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_y1(xp: ArrayModule, x: Array) -> Array:
     """Bessel function of the second kind, order 1; -inf at 0, NaN below.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
@@ -139,12 +139,7 @@ def _dawson(xp: ArrayModule, size: Array) -> Array:
     return xp.where(size <= 3, inner, xp.where(size <= 6, between, outer))
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def dawsn(xp: ArrayModule, x: Array) -> Array:
     """Dawson's integral, exp(-x**2) times the integral of exp(t**2) from 0 to x.
 
@@ -179,12 +174,7 @@ def _ei(xp: ArrayModule, x: Array) -> Array:
     return xp.where(x <= 6, near, half * (scaled / finite) * half)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def expint(xp: ArrayModule, x: Array) -> Array:
     """The exponential integral Ei(x), that of exp(t) / t from -inf to x; NaN below 0.
 
@@ -221,12 +211,7 @@ def _fresnel(xp: ArrayModule, size: Array, small: Callable[[Array], Array], sine
     return xp.where(size <= _LEAST_WAVE, small(xp.minimum(size, _LEAST_WAVE)), 0.5 + wave)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def fresnel_cos(xp: ArrayModule, x: Array) -> Array:
     """Fresnel's integral of cos(pi t**2 / 2) from 0 to x.
 
@@ -242,12 +227,7 @@ def fresnel_cos(xp: ArrayModule, x: Array) -> Array:
     return (xp.sign(wide) * _fresnel(xp, xp.abs(wide), small, sine=False)).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def fresnel_sin(xp: ArrayModule, x: Array) -> Array:
     """Fresnel's integral of sin(pi t**2 / 2) from 0 to x.
 
@@ -282,12 +262,7 @@ def _spence(xp: ArrayModule, x: Array) -> Array:
     return xp.where(x < 0.5, below, _dilogarithm(xp, 1 - high))
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def spence(xp: ArrayModule, x: Array) -> Array:
     """Spence's function, the dilogarithm of 1 - x; NaN below 0.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
@@ -125,12 +125,7 @@ def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
     return xp.where(wide < 0, xp.nan, xp.where(size <= 2, low, high)).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def i0e(xp: ArrayModule, x: Array) -> Array:
     """exp(-|x|) I0(x), which never overflows.
 
@@ -141,12 +136,7 @@ def i0e(xp: ArrayModule, x: Array) -> Array:
     return _scaled_i0(xp, xp.abs(widened(xp, x))).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def i1e(xp: ArrayModule, x: Array) -> Array:
     """exp(-|x|) I1(x), which never overflows.
 
@@ -157,12 +147,7 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
     return _scaled_i1(xp, widened(xp, x)).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def i0(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 0.
 
@@ -174,12 +159,7 @@ def i0(xp: ArrayModule, x: Array) -> Array:
     return (_scaled_i0(xp, size) * xp.exp(size)).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def i1(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 1.
 
@@ -191,12 +171,7 @@ def i1(xp: ArrayModule, x: Array) -> Array:
     return (_scaled_i1(xp, wide) * xp.exp(xp.abs(wide))).astype(x.dtype)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_k0(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the second kind, order 0; inf at 0, NaN below.
 
@@ -207,12 +182,7 @@ def bessel_k0(xp: ArrayModule, x: Array) -> Array:
     return _k(xp, 0, x, scaled=False)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_k1(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the second kind, order 1; inf at 0, NaN below.
 
@@ -223,12 +193,7 @@ def bessel_k1(xp: ArrayModule, x: Array) -> Array:
     return _k(xp, 1, x, scaled=False)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_k0e(xp: ArrayModule, x: Array) -> Array:
     """exp(x) K0(x); inf at 0, NaN below.
 
@@ -239,12 +204,7 @@ def bessel_k0e(xp: ArrayModule, x: Array) -> Array:
     return _k(xp, 0, x, scaled=True)
 
 
-@primitive(
-    shapes.floating,
-    semantics=ELEMENTWISE,
-    lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
-)
+@primitive(shapes.floating, **SPECIAL_FUNCTION)
 def bessel_k1e(xp: ArrayModule, x: Array) -> Array:
     """exp(x) K1(x); inf at 0, NaN below.
 
