@@ -34,7 +34,9 @@ def _objects(items: list[bytes], shape: tuple[int, ...]) -> Tensor:
 # ---------------------------------------------------------------------- one behind the other
 
 
-onnx_rule("StringConcat")(lambda call, a, b: _join(_text(a), _text(b)))
+@onnx_rule("StringConcat")
+def _string_concat(call: NodeCall, a: Any, b: Any) -> Any:
+    return _join(_text(a), _text(b))
 
 
 def _join_spec(bound: dict[str, Any]) -> Spec:
