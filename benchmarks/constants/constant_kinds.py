@@ -71,7 +71,7 @@ OF_NO_MACHINE = {
         kernels/elementwise/elementwise_compiled.py _ZERO
         kernels/elementwise/elementwise_reference.py _ERF_TOP _ERF_BOTTOM _MILLS_TOP _MILLS_BOTTOM
         kernels/elementwise/half_elementwise_compiled.py _ZERO _SIX
-        kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
+        kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
         kernels/random/philox_compiled.py _FIRST _UNIT
         kernels/random/random_tuned.py _LOW _HALVES_PER_BLOCK
@@ -83,7 +83,6 @@ OF_NO_MACHINE = {
         ops/neural/cross_entropy.py EPSILON
         ops/neural/ctc.py _FAR
         ops/neural/fake_quant.py FLOAT8
-        ops/neural/gated_activations.py _CUBIC
         ops/neural/normalization.py EPSILON _LEAST_SQUARE
         ops/neural/synchronized_moments.py _LEAST
     """,

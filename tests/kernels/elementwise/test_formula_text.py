@@ -12,7 +12,7 @@ FUNCTIONS = {"exp": np.exp, "log1p": np.log1p}
 SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 6, -6, 1e-30]
 FORMULAS = {
     "relu": 1, "relu6": 1, "relu_gradient": 2, "clip": 1, "sigmoid": 1, "softplus": 1,
-    "silu": 1, "silu_gradient": 2, "erf": 1,
+    "silu": 1, "silu_gradient": 2, "erf": 1, "gelu_tanh": 1, "gelu_tanh_gradient": 2,
 }  # fmt: skip
 
 

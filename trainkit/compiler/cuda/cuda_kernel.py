@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.cuda import cuda_functions
 from trainkit.compiler.cuda.cuda_source import (
     KernelSource,
     TableSource,
@@ -21,7 +20,7 @@ from trainkit.compiler.ir import Buffer, Elementwise, Loop, Operand, Step, Unsup
 from trainkit.compiler.schedule.loops import held_in_memory, joined, needed, split, unrelated
 from trainkit.compiler.schedule.memory import reusable_inputs
 from trainkit.compiler.tracer import KernelTracer, TracedArray
-from trainkit.kernels.cuda import raw_kernel
+from trainkit.kernels.cuda import cuda_functions, raw_kernel
 
 MOST_STREAMS = 16
 """Arrays of a kernel: with more their elements take the registers of other threads."""
@@ -43,7 +42,7 @@ class CudaTracer(KernelTracer):
         return super().is_known(dtype) or cuda_functions.is_short(dtype)
 
     def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
-        if not cuda_functions.is_known(name, operands):
+        if not cuda_functions.is_known(name, operands[0].dtype):
             raise Unsupported(f"{name} on a GPU")
         return True
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.cuda.cuda_functions import type_of
 from trainkit.compiler.ir import View
+from trainkit.kernels.cuda.cuda_functions import type_of
 
 EACH = 4
 """Elements of a vector."""

@@ -189,6 +189,10 @@ class TracedElements(NDArrayOperatorsMixin):
             raise Untraceable(f"np.{func.__name__}")
         return handler(*args)
 
+    def call(self, name: str) -> TracedElements:
+        """What the function of elements of this name, which is none of NumPy's, makes of them."""
+        return self.trace.note(name, [self], self.trace.dtypes[self.position])
+
     def _write_to(self, target: Any) -> TracedElements:
         """`target`, which has these elements from now on."""
         # What came in would change for others too, and in another dtype it would be rounded.

@@ -7,6 +7,7 @@ A text has `T` for the elements in memory and `A` for what is computed with: flo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,15 @@ class TypedKernel:
 
     Args:
         name: of the function in the text.
-        text: CUDA C++ with the types and functions above.
+        text: CUDA C++ with the types and functions above, or what gives it for the dtype of `A`.
         options: for NVRTC.
     """
 
-    def __init__(self, name: str, text: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, text: str | Callable[[Any], str], options: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
-        self.text = text
+        self._text = text
         self._options = options
         self._kernels: dict[Any, RawKernel] = {}
 
@@ -67,7 +70,8 @@ class TypedKernel:
 
     def source(self, dtype: Any) -> str:
         """The text for elements of `dtype`."""
-        stored, computed, header, widened, narrowed = BY_DTYPE[np.dtype(dtype)]
+        dtype = np.dtype(dtype)
+        stored, computed, header, widened, narrowed = BY_DTYPE[dtype]
         head = _HEAD.format(
             include=f"#include <cuda_{header}.h>\n" if header else "",
             stored=stored,
@@ -76,7 +80,8 @@ class TypedKernel:
             narrowed=narrowed,
             end="f" if computed == "float" else "",
         )
-        return head + self.text
+        text = self._text
+        return head + (text if isinstance(text, str) else text(np.dtype(computed_in(dtype))))
 
 
 def ready(xp: Any, dtype: Any, *kernels: TypedKernel) -> list[RawKernel] | None:

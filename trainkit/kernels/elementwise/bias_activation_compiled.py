@@ -29,6 +29,6 @@ def gelu_gradient(part, parts, g, z, bias, result, by_bias):
         first_row, last_row = chunk_range(np.int64(worker), workers, z.shape[0], 1)
         for row in range(first_row, last_row):
             for f in range(z.shape[1]):
-                slope = g[row, f] * vector_math.gelu_slope(z[row, f] + bias[f])
+                slope = vector_math.gelu_gradient(g[row, f], z[row, f] + bias[f])
                 result[row, f] = slope
                 by_bias[worker, f] += slope

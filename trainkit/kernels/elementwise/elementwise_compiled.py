@@ -1,23 +1,23 @@
-"""Element-wise functions and their gradients over flat float32 arrays, spread over the cores.
-
-Most are written from the formulas of their operations. GELU has formulas of its own, with other
-last digits: its tail is exact, and takes half of the divisions.
-"""
+"""Element-wise functions and their gradients over flat float32 arrays, spread over the cores."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import boolean, float32
 
-from trainkit.kernels.elementwise import elementwise_reference, vector_math
+from trainkit.kernels.elementwise import elementwise_reference
 from trainkit.kernels.elementwise.formula_text import by_formula
-from trainkit.kernels.elementwise.vector_math import exponential, log_one_plus
+from trainkit.kernels.elementwise.vector_math import (
+    bell,
+    exponential,
+    gelu_formula,
+    gelu_gradient_formula,
+    log_one_plus,
+)
 from trainkit.kernels.jit.builders import FLAT, by_element
-from trainkit.kernels.jit.options import inlined
 
 _MASK = boolean[::1]
-_ZERO, _ONE = np.float32(0), np.float32(1)
-_TANH_SCALE, _CUBIC = np.float32((2 / np.pi) ** 0.5), np.float32(0.044715)
+_ZERO = np.float32(0)
 
 # ------------------------------------------------------------------ by the operation's formula
 
@@ -31,6 +31,12 @@ softplus = by_formula(elementwise_reference.softplus, FLAT, exp=exponential, log
 silu = by_formula(elementwise_reference.silu, FLAT, exp=exponential)
 silu_gradient = by_formula(elementwise_reference.silu_gradient, FLAT, FLAT, exp=exponential)
 erf = by_formula(elementwise_reference.erf, FLAT)
+gelu_tanh = by_formula(elementwise_reference.gelu_tanh, FLAT, exp=exponential)
+gelu_tanh_gradient = by_formula(
+    elementwise_reference.gelu_tanh_gradient, FLAT, FLAT, exp=exponential
+)
+gelu_erf = by_formula(gelu_formula, FLAT, ordered=True, bell=bell)
+gelu_erf_gradient = by_formula(gelu_gradient_formula, FLAT, FLAT, ordered=True, bell=bell)
 
 # ------------------------------------------------------------------ choice
 
@@ -45,39 +51,3 @@ def where(mask, a, b):
 def keep_where(mask, x):
     """The number x where the mask is true, else 0."""
     return x if mask else _ZERO
-
-
-# ------------------------------------------------------------------ GELU
-
-
-@by_element(FLAT, ordered=True)
-def gelu_erf(x):
-    """X times the normal distribution function."""
-    return vector_math.gelu(x)
-
-
-@inlined
-def _tanh_argument(x):
-    return _TANH_SCALE * (x + _CUBIC * x * x * x)
-
-
-@by_element(FLAT)
-def gelu_tanh(x):
-    """`gelu_erf` by tanh, x * sigmoid(2 * argument)."""
-    inner = _tanh_argument(x)
-    return x / (_ONE + vector_math.exponential(-inner - inner))
-
-
-@by_element(FLAT, FLAT, ordered=True)
-def gelu_erf_gradient(g, x):
-    """The gradient g * (distribution(x) + x * density(x)) of the normal distribution."""
-    return g * vector_math.gelu_slope(x)
-
-
-@by_element(FLAT, FLAT)
-def gelu_tanh_gradient(g, x):
-    """That of `gelu_tanh`, with s = sigmoid(2 * argument)."""
-    inner = _tanh_argument(x)
-    s = vector_math.sigmoid(inner + inner)
-    slope = _TANH_SCALE * (_ONE + np.float32(3) * _CUBIC * x * x)
-    return g * s * (_ONE + np.float32(2) * x * slope * (_ONE - s))

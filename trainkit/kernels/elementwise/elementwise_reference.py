@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 Array = Any
+
+# GELU by tanh(scale * (x + cubic * x**3)).
+TANH_SCALE, CUBIC = math.sqrt(2 / math.pi), 0.044715
+DENSITY = 1 / math.sqrt(2 * math.pi)
 
 # Coefficients of polynomials, highest power first.
 # erf(x) / x in x**2 for |x| <= 4: least squares weighted to equal relative errors, at most 2.5e-8.
@@ -75,6 +82,27 @@ def silu_gradient(xp: Any, g: Array, x: Array) -> Array:
     return g * (s * (1 + x * (1 - s)))
 
 
+# ------------------------------------------------------------------ GELU by tanh
+
+
+def _inverse_gate(xp: Any, x: Array, squared: Array) -> Array:
+    """1 + e**(-2 * u), with u the argument of tanh: (1 + tanh(u)) / 2 is its reciprocal."""
+    return 1 + xp.exp(x * (squared * (-2 * TANH_SCALE * CUBIC) - 2 * TANH_SCALE))
+
+
+def gelu_tanh(xp: Any, x: Array) -> Array:
+    """x * (1 + tanh(u)) / 2, which does not cancel where tanh(u) is near -1."""
+    return x / _inverse_gate(xp, x, x * x)
+
+
+def gelu_tanh_gradient(xp: Any, g: Array, x: Array) -> Array:
+    """g * s * (1 + x * (1 - s) * slope of 2 * u) with s = (1 + tanh(u)) / 2."""
+    squared = x * x
+    s = 1 / _inverse_gate(xp, x, squared)
+    slope = squared * (6 * TANH_SCALE * CUBIC) + 2 * TANH_SCALE
+    return g * (s * (1 + x * slope * (1 - s)))
+
+
 # ------------------------------------------------------------------ ratios of polynomials
 
 
@@ -106,3 +134,74 @@ def erf(xp: Any, x: Array) -> Array:
 def mills_ratio(xp: Any, t: Array) -> Array:
     """e**(t**2 / 2) times the normal distribution function of -t, to the digits of float32."""
     return ratio(_MILLS_TOP, _MILLS_BOTTOM, t)
+
+
+# ------------------------------------------------------------------ GELU by the normal distribution
+
+
+class NormalTail(NamedTuple):
+    """The standard normal distribution beyond t >= 0, to the digits of one dtype.
+
+    Attributes:
+        farthest: from here on the density is 0, whose product with inf would be NaN.
+        gap: `(xp, t)` to t times the share beyond t, by which GELU lies below max(x, 0).
+        slope: `(xp, t)` to the share beyond t less t times the density.
+    """
+
+    farthest: float
+    gap: Callable[[Any, Array], Array]
+    slope: Callable[[Any, Array], Array]
+
+
+def tail_by_mills_ratio(bell: Callable[[Any, Array], Array], farthest: float) -> NormalTail:
+    """That of float32, by `bell(xp, t)`, e**(-t**2 / 2)."""
+    return NormalTail(
+        farthest,
+        lambda xp, t: t * mills_ratio(xp, t) * bell(xp, t),
+        lambda xp, t: (mills_ratio(xp, t) - t * DENSITY) * bell(xp, t),
+    )
+
+
+def tail_by_erfc(erfc: Callable[[Array], Array]) -> NormalTail:
+    """That of any dtype, by `erfc(t)`, the complement of its error function."""
+
+    def share(t: Array) -> Array:
+        value = erfc(t * math.sqrt(0.5))
+        value *= 0.5
+        return value
+
+    def gap(xp: Any, t: Array) -> Array:
+        value = share(t)
+        value *= t
+        return value
+
+    def slope(xp: Any, t: Array) -> Array:
+        value = share(t)
+        value -= t * xp.exp(t * t * -0.5) * DENSITY
+        return value
+
+    return NormalTail(39.0, gap, slope)
+
+
+def _choose(xp: Any, condition: Array, x: Array, y: Array) -> Array:
+    """`x` where the condition is true, else `y`, by new arrays of one shape and dtype."""
+    if type(x) is not np.ndarray:
+        return xp.where(condition, x, y)
+    # By bits: NumPy's `where` branches, and takes as long as ten functions where signs are mixed.
+    bits, others = (a.view(f"i{a.itemsize}") for a in (x, y))
+    bits ^= others
+    bits *= condition
+    bits ^= others
+    return x
+
+
+def gelu_erf(xp: Any, x: Array, tail: NormalTail) -> Array:
+    """x times the share of the normal distribution below x, for x < 0 by that beyond -x."""
+    below = tail.gap(xp, xp.clip(xp.abs(x), -math.inf, tail.farthest))
+    return _choose(xp, x >= 0, x - below, -below)
+
+
+def gelu_erf_gradient(xp: Any, g: Array, x: Array, tail: NormalTail) -> Array:
+    """g times the slope of that, the normal distribution plus x times its density."""
+    slope = tail.slope(xp, xp.clip(xp.abs(x), -math.inf, tail.farthest))
+    return g * _choose(xp, x >= 0, 1 - slope, slope)

@@ -31,6 +31,8 @@ _TEXTS = {
     "absolute": "abs({})",
     "greater": "{} > {}",
     "less": "{} < {}",
+    "greater_equal": "{} >= {}",
+    "where": "{1} if {0} else {2}",
     "maximum": _MAXIMUM,
     "minimum": _MINIMUM,
     "cast": "one if {} else zero",  # of a bool
@@ -107,7 +109,9 @@ def _texts_of(call: ElementCall, result: str, x: Sequence[str], scope: dict[str,
     if any(source >= 0 for source in call.sources[1:]) and call.name in _LIMITS:
         raise NotImplementedError(f"{call.name} by an array has no text for Numba")
     if call.name == "clip":
-        return [_MAXIMUM.format(x[0], x[1]), _MINIMUM.format(result, x[2])]
+        limits = zip((_MAXIMUM, _MINIMUM), x[1:], call.numbers[1:], strict=True)
+        texts = [(text, limit) for text, limit, n in limits if isinstance(n, str) or np.isfinite(n)]
+        return [text.format(result if i else x[0], limit) for i, (text, limit) in enumerate(texts)]
     if call.name not in _TEXTS:
         raise NotImplementedError(f"{call.name} has no text for Numba")
     return [_TEXTS[call.name].format(*x)]

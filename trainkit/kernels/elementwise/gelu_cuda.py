@@ -6,65 +6,52 @@ floats are computed in float32 and rounded once.
 
 from __future__ import annotations
 
-import math
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, ready
+from trainkit.kernels.cuda.formula_lines import formula_lines
 from trainkit.kernels.cuda.raw_kernel import ROUNDED, blocks_for
+from trainkit.kernels.elementwise import elementwise_reference
 
 Array = Any
 
-_TANH_SCALE = math.sqrt(2 / math.pi)
-_CUBIC = 0.044715
-_CONSTANTS = f"""\
-#define ROOT_HALF ((A){math.sqrt(0.5)!r})
-#define DENSITY ((A){1 / math.sqrt(2 * math.pi)!r})
-#define SCALE ((A){_TANH_SCALE!r})
-#define CUBIC ((A){_CUBIC!r})
-"""
 _TEXT = """\
 extern "C" __global__ void {name}({given}, T* __restrict__ y, const long long count) {{
   const long long step = (long long)gridDim.x * blockDim.x;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
-    {body}
+    {lines}
+    y[i] = narrow({result});
   }}
 }}
 """
+# A tail by the device's own erfc, whose digits are those of any dtype.
+_TAIL = elementwise_reference.tail_by_erfc(lambda t: t.call("erfc"))
 
 
-def _kernel(name: str, inputs: str, *steps: str) -> TypedKernel:
-    lines = [f"const A {x} = wide({x}s[i]);" for x in inputs.split()]
-    lines += [*steps[:-1], f"y[i] = narrow({steps[-1]});"]
-    parameters = ", ".join(f"const T* __restrict__ {x}s" for x in inputs.split())
-    text = _TEXT.format(name=name, given=parameters, body="\n    ".join(lines))
-    return TypedKernel(name, _CONSTANTS + text, ROUNDED)
+def _kernel(name: str, body: Callable[..., Any]) -> TypedKernel:
+    inputs = list(inspect.signature(body).parameters)[1:]
+
+    def text_for(dtype: Any) -> str:
+        lines, result = formula_lines(body, dtype)
+        loads = [f"const A {x} = wide({x}s[i]);" for x in inputs]
+        arrays = ", ".join(f"const T* __restrict__ {x}s" for x in inputs)
+        text = "\n    ".join([*loads, *lines])
+        return _TEXT.format(name=name, given=arrays, lines=text, result=result)
+
+    return TypedKernel(name, text_for, ROUNDED)
 
 
-ERF = _kernel("error_function", "x", "ERF(x)")
-# 1 + erf(z) is erfc(-z), which does not cancel where erf(z) is near -1. Beyond 40 it is 0 or 2, and
-# the density is 0, whose product with inf is NaN.
-_WITHIN = "const A t = x < -40 ? (A)-40 : x > 40 ? (A)40 : x;"
-BY_ERF = _kernel("gelu_erf", "x", _WITHIN, "(x > 40 ? x : t) * ((A)0.5 * ERFC(-t * ROOT_HALF))")
+ERF = _kernel("error_function", lambda xp, x: x.call("erf"))
+BY_ERF = _kernel("gelu_erf", lambda xp, x: elementwise_reference.gelu_erf(xp, x, _TAIL))
 BY_ERF_BACK = _kernel(
-    "gelu_erf_back",
-    "g x",
-    _WITHIN,
-    "const A share = ERFC(-t * ROOT_HALF) * (A)0.5;",
-    "g * (share + t * (EXP(t * t * (A)-0.5) * DENSITY))",
+    "gelu_erf_back", lambda xp, g, x: elementwise_reference.gelu_erf_gradient(xp, g, x, _TAIL)
 )
-# (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
-_POWER = "const A power = EXP(x * (x * x * (-2 * SCALE * CUBIC) - 2 * SCALE));"
-BY_TANH = _kernel("gelu_tanh", "x", _POWER, "x / (1 + power)")
-BY_TANH_BACK = _kernel(
-    "gelu_tanh_back",
-    "g x",
-    _POWER,
-    "const A s = 1 / (1 + power);",
-    "const A slope = x * x * (6 * SCALE * CUBIC) + 2 * SCALE;",
-    "g * (s * (1 + x * slope * (1 - s)))",
-)
+BY_TANH = _kernel("gelu_tanh", elementwise_reference.gelu_tanh)
+BY_TANH_BACK = _kernel("gelu_tanh_back", elementwise_reference.gelu_tanh_gradient)
 
 
 def _result(xp: Any, kernel: TypedKernel, *arrays: Array) -> Array | None:

@@ -6,6 +6,8 @@ that it does: `most if x > most else x` keeps it, `min(x, most)` need not.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from trainkit.kernels.elementwise import elementwise_reference
@@ -22,8 +24,6 @@ _C6, _C5, _C4, _C3, _C2, _C1, _C0 = _TERMS
 _HALF, _ZERO, _ONE, _TWO = np.float32(0.5), np.float32(0), np.float32(1), np.float32(2)
 _LEAST, _MOST = np.float32(-88), np.float32(89)
 _HALF_LOG2_E = np.float32(0.5 * 1.4426950408889634)
-_DENSITY = np.float32((2 * np.pi) ** -0.5)
-_FARTHEST = np.float32(13.2665)
 _TOP_BITS = np.int32(-4096)
 
 
@@ -103,22 +103,18 @@ def bell(t):
     return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-mills_ratio = inlined(number_function(elementwise_reference.mills_ratio, ["float32"]))
+_TAIL = elementwise_reference.tail_by_mills_ratio(lambda xp, t: t.call("bell"), 13.2665)
 
 
-@inlined
-def gelu(x):
-    """X times the normal distribution function, with all digits of the tail."""
-    t = abs(x)
-    t = _FARTHEST if t > _FARTHEST else t
-    tail = t * mills_ratio(t) * bell(t)
-    return x - tail if x >= _ZERO else -tail
+def gelu_formula(xp: Any, x: Any) -> Any:
+    """The formula of GELU, to be traced: `bell` has all digits of the tail."""
+    return elementwise_reference.gelu_erf(xp, x, _TAIL)
 
 
-@inlined
-def gelu_slope(x):
-    """The derivative of `gelu`, distribution + x * density."""
-    t = abs(x)
-    t = _FARTHEST if t > _FARTHEST else t
-    tail = (mills_ratio(t) - t * _DENSITY) * bell(t)
-    return _ONE - tail if x >= _ZERO else tail
+def gelu_gradient_formula(xp: Any, g: Any, x: Any) -> Any:
+    """That of its gradient."""
+    return elementwise_reference.gelu_erf_gradient(xp, g, x, _TAIL)
+
+
+gelu = inlined(number_function(gelu_formula, ["float32"], {"bell": bell}))
+gelu_gradient = inlined(number_function(gelu_gradient_formula, ["float32"] * 2, {"bell": bell}))

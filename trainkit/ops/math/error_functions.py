@@ -25,8 +25,6 @@ from trainkit.ops.math.elementwise import exp, multiply, negative, square
 gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 
 # Coefficients of polynomials, highest power first.
-# Here the density is 0, and so is its product with a number that is not inf.
-_FARTHEST32, _FARTHEST64 = 15.0, 39.0
 # Cody, erf(x) / x in x**2 for |x| <= 0.46875.
 _ERF_TOP = (
     1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
@@ -147,26 +145,13 @@ erf.gradients(lambda g, y, x: multiply(g, multiply(exp(negative(square(x))), _SL
 erfc.gradients(lambda g, y, x: multiply(g, multiply(exp(negative(square(x))), -_SLOPE)))
 
 
-def normal_tail(xp: ArrayModule, x: Array) -> tuple[Array, Array, Array]:
-    """The normal distribution of -|x|, |x| and exp(-x**2 / 2), of which `gelu` is made.
+_TAIL32 = elementwise_reference.tail_by_mills_ratio(lambda xp, t: xp.exp(t * t * -0.5), 15.0)
+_TAIL64 = elementwise_reference.tail_by_erfc(lambda t: erfc.primitive.run((t,), {}))
 
-    Args:
-        xp: array module.
-        x: of float32 or float64.
 
-    Returns:
-        Three arrays like x, each new. |x| ends where the density is 0: inf times 0 is NaN.
-    """
-    if x.dtype == np.float64:
-        t = xp.clip(xp.abs(x), 0, _FARTHEST64)
-        return 0.5 * erfc.primitive.run((t * math.sqrt(0.5),), {}), t, xp.exp(t * t * -0.5)
-    t = xp.clip(xp.abs(x), 0, _FARTHEST32)
-    bell = t * t
-    bell *= -0.5
-    bell = xp.exp(bell, out=bell if bell.ndim else None)
-    share = elementwise_reference.mills_ratio(xp, t)
-    share *= bell
-    return share, t, bell
+def normal_tail(x: Array) -> elementwise_reference.NormalTail:
+    """The normal distribution to the digits of `x`, float32 or float64, of which `gelu` is made."""
+    return _TAIL64 if x.dtype == np.float64 else _TAIL32
 
 
 # ------------------------------------------------------------------ inverses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,18 +99,13 @@ def _mish_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 mish.gradients(_mish_gradient)
 
-_TANH_SCALE = math.sqrt(2 / math.pi)
-_CUBIC = 0.044715
+_TANH_SCALE, _CUBIC = elementwise_reference.TANH_SCALE, elementwise_reference.CUBIC
+_DENSITY = elementwise_reference.DENSITY
 
 
 def _wide(x: Array) -> Array:
     """Halves as float32."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
-def _opposite(x: Array, squared: Array) -> Array:
-    """-2 * u, with u the argument of tanh."""
-    return x * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE)
 
 
 @primitive(
@@ -124,8 +118,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 
     (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
     """
-    wide = _wide(x)
-    return (wide / (1 + xp.exp(_opposite(wide, wide * wide)))).astype(x.dtype, copy=False)
+    return elementwise_reference.gelu_tanh(xp, _wide(x)).astype(x.dtype, copy=False)
 
 
 @primitive(
@@ -135,12 +128,9 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`, s * (1 + x * (1 - s) * slope of 2 * u)."""
-    wide = _wide(x)
-    squared = wide * wide
-    s = 1 / (1 + xp.exp(_opposite(wide, squared)))
-    slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
     # A number of Python widens bfloat16.
-    return (g * (s * (1 + wide * slope * (1 - s)))).astype(g.dtype, copy=False)
+    by_x = elementwise_reference.gelu_tanh_gradient(xp, g, _wide(x))
+    return by_x.astype(g.dtype, copy=False)
 
 
 def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
@@ -173,12 +163,7 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     For x < 0 by the tail below x: 1 + erf(x / sqrt(2)) cancels there.
     """
     wide = _wide(x)
-    tail, size, _ = normal_tail(xp, wide)
-    tail *= size
-    return xp.subtract(xp.clip(wide, 0, math.inf), tail).astype(x.dtype, copy=False)
-
-
-_DENSITY = 1 / math.sqrt(2 * math.pi)
+    return elementwise_reference.gelu_erf(xp, wide, normal_tail(wide)).astype(x.dtype, copy=False)
 
 
 @primitive(
@@ -193,15 +178,8 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
     wide = _wide(x)
-    slope, size, bell = normal_tail(xp, wide)
-    size *= bell
-    size *= _DENSITY
-    slope -= size
-    # Above 0 it is 1 - slope; `where` takes NumPy as long as all else together.
-    above = (wide > 0).astype(wide.dtype)
-    slope *= 1 - 2 * above
-    slope += above
-    return (g * slope).astype(g.dtype, copy=False)
+    by_x = elementwise_reference.gelu_erf_gradient(xp, g, wide, normal_tail(wide))
+    return by_x.astype(g.dtype, copy=False)
 
 
 def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:

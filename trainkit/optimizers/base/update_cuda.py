@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.cuda.cuda_functions import expression, is_known, literal, type_of
 from trainkit.compiler.cuda.cuda_kernel import compiled
 from trainkit.compiler.cuda.cuda_source import KernelSource
 from trainkit.compiler.cuda.cuda_table import (
@@ -30,6 +29,7 @@ from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Elementwise, Operand, Unsupported, View
 from trainkit.core.devices import XP_OF, device_of
 from trainkit.core.dispatch.formulas import NO_UFUNCS
+from trainkit.kernels.cuda.cuda_functions import expression, is_known, literal, type_of
 from trainkit.kernels.cuda.raw_kernel import THREADS
 from trainkit.optimizers.base.slot_state import SlotState
 
@@ -189,7 +189,7 @@ def _statements(
 
 
 def _expression(step: Elementwise, names: dict[View, str]) -> str:
-    if step.name not in NO_UFUNCS and not is_known(step.name, step.inputs):
+    if step.name not in NO_UFUNCS and not is_known(step.name, step.inputs[0].dtype):
         raise Unsupported(step.name)
 
     def text_of(x: Operand) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Operand, kind_of
 from trainkit.core.dtypes import bfloat16
 
 _NAMES = {
@@ -81,7 +80,7 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     """A number, exact to the last bit."""
     if dtype.kind == "b":
         return "true" if value else "false"
-    if kind_of(dtype) == "f":
+    if dtype.kind == "f" or is_short(dtype):
         # By the bits, as decimals would be rounded once more by the compiler; infinities and NaN
         # have no spelling at all.
         short = dtype.itemsize <= 4
@@ -190,8 +189,8 @@ _DEVICE = {
     "power": "pow",
     **{
         name: name
-        for name in "cbrt ceil copysign cos cosh exp exp2 expm1 fmax fmin floor hypot log log10 "
-        "log1p log2 nextafter rint sin sinh sqrt tan tanh trunc".split()
+        for name in "cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fmax fmin floor hypot log "
+        "log10 log1p log2 nextafter rint sin sinh sqrt tan tanh trunc".split()
     },
 }
 _FLOATS: dict[str, Text] = {
@@ -247,9 +246,8 @@ def _look_up(name: str, dtype: np.dtype[Any]) -> Text | None:
     return next((table[name] for table in tables if name in table), None)
 
 
-def is_known(name: str, operands: tuple[Operand, ...]) -> bool:
-    """Whether there is an expression for the ufunc `name` of these operands."""
-    dtype = operands[0].dtype
+def is_known(name: str, dtype: np.dtype[Any]) -> bool:
+    """Whether there is an expression for the ufunc `name` of operands of this dtype."""
     if is_short(dtype):
         # The float32 behind a short float rounds back to it.
         return name != "nextafter" and _look_up(name, _FLOAT) is not None
