@@ -7,6 +7,7 @@ steps. A kernel that does anything else raises `Unsupported`, and its node stays
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -63,9 +64,7 @@ class KernelTracer:
 
     def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedArray:
         """An array that a call gives, in row-major order."""
-        # It is never written to, so its pages are not taken from the system.
-        array = np.empty(shape, dtype)
-        traced = self.whole(array, "input")
+        traced = self.whole(np.empty(shape, dtype), "input")
         traced.buffer.index = len(self.inputs)
         self.inputs.append(traced.buffer)
         self.specs.append((shape, dtype))
@@ -85,11 +84,34 @@ class KernelTracer:
         """`array`, which only lends its layout, as a new buffer."""
         if not self.is_known(array.dtype):
             raise Unsupported(f"dtype {array.dtype}")
+        if array.nbytes >= _LARGE_BYTES:
+            array = np.ndarray(array.shape, array.dtype, _pages(array.nbytes), 0, array.strides)
         return TracedArray(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
 
     def result(self, layout: Any) -> TracedArray:
         """A new temporary."""
         return self.whole(layout)
+
+
+_LARGE_BYTES = 1 << 16
+"""From so many bytes on stand-ins of arrays lie in `_pages`."""
+_PAGES: list[Any] = [b""]
+_PRIVATE: dict[str, int] = (
+    # Windows has no flags, and all such memory is private
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
+
+
+def _pages(nbytes: int) -> Any:
+    """Memory of at least so many bytes, the same for all stand-ins, as nothing is written to it.
+
+    The system gives no pages for it. A graph has a stand-in for each of its values, and is often
+    traced beside a step that runs: in memory of their own they would lie between its arrays, which
+    then find less room where the step before had them, and take more of the system.
+    """
+    if len(_PAGES[0]) < nbytes:
+        _PAGES[0] = mmap.mmap(-1, nbytes, **_PRIVATE)
+    return _PAGES[0]
 
 
 def _address(array: Any) -> int:
