@@ -30,6 +30,7 @@ import time
 
 import numpy as np
 from contestant import compiling
+from workloads.models import unet_features
 
 THREADS = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1",
            "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}  # fmt: skip
@@ -39,20 +40,8 @@ BLOCKS, UNITS, HEADS, WORDS, LENGTH, PAST = 6, 512, 8, 2000, 256, 127
 
 
 def _unet(k):
-    layers = k.layers
-    inputs = x = k.Input((128, 128, 3))
-    skips = []
-    for filters in (32, 64, 128, 256):
-        for _ in range(2):
-            x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        skips.append(x)
-        x = layers.MaxPooling2D()(x) if filters < 256 else x
-    for filters, skip in zip((128, 64, 32), skips[2::-1], strict=True):
-        x = layers.Conv2DTranspose(filters, 2, strides=2)(x)
-        x = layers.Concatenate()([x, skip])
-        for _ in range(2):
-            x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-    return k.Model(inputs, layers.Conv2D(2, 1)(x))
+    images, x = unet_features(k)
+    return k.Model(images, k.layers.Conv2D(2, 1)(x))
 
 
 def _feed_forward(k, x):

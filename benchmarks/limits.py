@@ -29,6 +29,7 @@ import statistics
 import time
 
 import numpy as np
+from workloads.models import unet_features
 
 import trainkit as tk
 
@@ -49,18 +50,7 @@ def _application(make, batch=8, size=224):
 
 def _unet():
     """Three levels of two convolutions down and up, 32 to 256 filters."""
-    inputs = x = tk.Input((128, 128, 3))
-    skips = []
-    for filters in (32, 64, 128, 256):
-        for _ in range(2):
-            x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        skips.append(x)
-        x = layers.MaxPooling2D()(x) if filters < 256 else x
-    for filters, skip in zip((128, 64, 32), skips[2::-1], strict=True):
-        x = layers.Conv2DTranspose(filters, 2, strides=2)(x)
-        x = layers.Concatenate()([x, skip])
-        for _ in range(2):
-            x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+    inputs, x = unet_features(tk.keras)
     x = layers.GlobalAveragePooling2D()(x)
     images, labels = _images(8, 128)
     return tk.Model(inputs, layers.Dense(100, activation="softmax")(x)), images, labels

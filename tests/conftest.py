@@ -105,6 +105,25 @@ def _kernels():
         kernel_family.set_mode(before)
 
 
+@pytest.fixture
+def kernels():
+    """A function that sets when compiled kernels are taken."""
+    return kernel_family.set_mode
+
+
+@pytest.fixture
+def eager(kernels):
+    """Compiled kernels are taken from the first call on."""
+    kernels("eager")
+
+
+@pytest.fixture(params=["off", "eager"])
+def mode(request, kernels):
+    """Compiled kernels are never taken, then from the first call on."""
+    kernels(request.param)
+    return request.param
+
+
 @pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu), "stand-in"])
 def device(request):
     """Name of each device in turn; the GPU's tests are skipped where none works.

@@ -6,6 +6,23 @@ from typing import Any
 from workloads import inputs
 
 
+def unet_features(K: Any) -> tuple[Any, Any]:
+    """A U-Net's images of 128 x 128, and what 32 to 256 filters make of them, down and up again."""
+    L = K.layers
+    images = x = K.Input((128, 128, 3))
+    skips = []
+    for filters in (32, 64, 128, 256):
+        for _ in range(2):
+            x = L.Conv2D(filters, 3, padding="same", activation="relu")(x)
+        skips.append(x)
+        x = L.MaxPooling2D()(x) if filters < 256 else x
+    for filters, skip in zip((128, 64, 32), skips[2::-1], strict=True):
+        x = L.Concatenate()([L.Conv2DTranspose(filters, 2, strides=2)(x), skip])
+        for _ in range(2):
+            x = L.Conv2D(filters, 3, padding="same", activation="relu")(x)
+    return images, x
+
+
 def mlp(K: Any) -> Any:
     """784-128-10."""
     L = K.layers

@@ -8,7 +8,4 @@ from trainkit.kernels.jit import kernel_family
 @pytest.fixture
 def plain_kernels():
     """No compiled kernels: the reader has the bits of bodies in NumPy."""
-    before = kernel_family.mode()
     kernel_family.set_mode("off")
-    yield
-    kernel_family.set_mode(before)

@@ -8,17 +8,8 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.kernels.jit import kernel_family
 
 COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # channels: color type
-
-
-@pytest.fixture(params=["off", "eager"])
-def mode(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield request.param
-    kernel_family.set_mode(before)
 
 
 def filtered(rows, kinds, step):

@@ -17,12 +17,7 @@ from trainkit.ops.neural.recurrence import lstm
 layers = tk.layers
 
 
-@pytest.fixture(autouse=True)
-def compiled():
-    before = kernel_family.mode()
-    kernel_family.set_mode("eager")
-    yield
-    kernel_family.set_mode(before)
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def names(run, *arrays):

@@ -10,13 +10,7 @@ from trainkit.graph.runtime.joined_normalization import with_joined_normalizatio
 from trainkit.graph.runtime.sized_graphs import at_sizes
 from trainkit.kernels.jit import kernel_family
 
-
-@pytest.fixture(autouse=True)
-def compiled():
-    before = kernel_family.mode()
-    kernel_family.set_mode("eager")
-    yield
-    kernel_family.set_mode(before)
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def step(behind, axis=-1, moments=False, also=False):

@@ -6,17 +6,8 @@ import pytest
 import trainkit as tk
 from trainkit.graph.ir.passes import optimised, prune
 from trainkit.graph.runtime.joined_pads import without_pads
-from trainkit.kernels.jit import kernel_family
 
 ZEROS = [[0, 0], [0, 1], [2, 1], [0, 0]]
-
-
-@pytest.fixture
-def kernels():
-    """A function that sets the mode; afterwards it is as before."""
-    before = kernel_family.mode()
-    yield kernel_family.set_mode
-    kernel_family.set_mode(before)
 
 
 def step(pads=ZEROS, op=tk.ops.depthwise_conv, constant=0.0, mode="constant", **settings):

@@ -51,13 +51,6 @@ def both(name, rng, shape):
     return results
 
 
-@pytest.fixture(autouse=True)
-def mode_kept():
-    before = kernel_family.mode()
-    yield
-    kernel_family.set_mode(before)
-
-
 @pytest.mark.parametrize("name", [name for name in KERNELS if KERNELS[name].exact])
 @pytest.mark.parametrize("shape", [*SHAPES, (64, 64)])
 def test_kernels_said_to_be_exact_give_the_bits_of_the_plain_version(name, shape, rng):

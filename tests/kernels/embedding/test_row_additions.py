@@ -6,17 +6,8 @@ import pytest
 from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.kernels.jit import kernel_family
 
 SHAPES = [((6,), (9,)), ((6, 3), (40,)), ((6, 2, 5), (4, 5)), ((1, 17), (0,)), ((3, 0), (4,))]
-
-
-@pytest.fixture(params=["off", "eager"])
-def _kernels(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield
-    kernel_family.set_mode(before)
 
 
 def _rows(shape, ids_shape, rng):
@@ -44,7 +35,7 @@ PICKS = {
 
 @pytest.mark.parametrize("pick", PICKS)
 @pytest.mark.parametrize(("shape", "ids_shape"), SHAPES)
-@pytest.mark.usefixtures("_kernels")
+@pytest.mark.usefixtures("mode")
 def test_gradients_of_picked_rows_add_up_in_order(pick, shape, ids_shape):
     ids, rows, sums = _rows(shape, ids_shape, np.random.default_rng(3))
     x = convert_to_tensor(np.zeros(shape, "float32"))
@@ -56,7 +47,7 @@ def test_gradients_of_picked_rows_add_up_in_order(pick, shape, ids_shape):
 
 
 @pytest.mark.parametrize(("shape", "ids_shape"), SHAPES)
-@pytest.mark.usefixtures("_kernels")
+@pytest.mark.usefixtures("mode")
 def test_segments_add_up_in_order(shape, ids_shape):
     ids, rows, sums = _rows(shape, ids_shape, np.random.default_rng(4))
     result = ops.segment_sum(rows, ids, num_segments=shape[0])

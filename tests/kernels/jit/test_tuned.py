@@ -7,7 +7,6 @@ import trainkit as tk
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.kernels.jit import kernel_family
 from trainkit.ops.convolutional.convolution import conv_with_bias
 from trainkit.ops.linear_algebra.int8_product import int8_product
 from trainkit.ops.neural import recurrence
@@ -25,14 +24,6 @@ TUNED = {
     for name, prim in PRIMITIVES.items()
     if prim.facets.tuned and prim.facets.tuned.run is not None
 }
-
-
-@pytest.fixture(params=["eager", "off"])
-def mode(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield request.param
-    kernel_family.set_mode(before)
 
 
 def dense_and_bias(x):

@@ -8,7 +8,6 @@ import trainkit as tk
 from trainkit.core.dispatch import native
 from trainkit.core.dispatch.eager import WIDE
 from trainkit.kernels.elementwise import parallel_ufuncs
-from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.reductions import reductions_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST
 
@@ -140,9 +139,7 @@ def test_sums_of_the_middle_axis_are_made_on_the_pool(eager, rng, shape):
     assert reductions_tuned.MIDDLE_SUMS._ready
 
 
-def test_operations_on_large_arrays_use_the_kernels(rng):
-    before = kernel_family.mode()
-    kernel_family.set_mode("eager")
+def test_operations_on_large_arrays_use_the_kernels(rng, eager):
     x = rng.normal(size=(130, 140)).astype("float32")
     t = tk.constant(x)
     np.testing.assert_array_equal(tk.reduce_max(t, 1).numpy(), x.max(1))
@@ -150,7 +147,6 @@ def test_operations_on_large_arrays_use_the_kernels(rng):
     np.testing.assert_array_equal(tk.cumsum(t, 1, reverse=True).numpy()[:, -1], x[:, -1])
     assert reductions_tuned.ROW_MAX_MIN["max"]._ready
     assert reductions_tuned.RUNNING_COLUMNS._ready
-    kernel_family.set_mode(before)
 
 
 LARGE_ONES = [

@@ -10,7 +10,6 @@ import trainkit as tk
 from tests import stand_in
 from trainkit.core.dispatch import native
 from trainkit.core.variable import WATCHERS
-from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.matmul import prepared_weights
 
 BATCH = 7
@@ -36,18 +35,18 @@ class Count(tk.callbacks.Callback):
 @pytest.mark.skipif(native.NATIVE is None, reason="without a compiler there are more")
 @pytest.mark.parametrize("beside_a_gpu", [False, True])
 @pytest.mark.parametrize(("eagerly", "most"), [(True, 180), (False, 115)])
-def test_a_step_of_fit_calls_few_python_functions(eagerly, most, beside_a_gpu, monkeypatch):
+def test_a_step_of_fit_calls_few_python_functions(
+    eagerly, most, beside_a_gpu, monkeypatch, kernels
+):
     # Laid-out weights that other models left ask for more calls while those models live.
     watchers = [*WATCHERS]
     monkeypatch.setattr(prepared_weights, "_ALL", [()])
     WATCHERS.clear()
-    before = kernel_family.mode()
-    kernel_family.set_mode("eager")  # without kernels NumPy takes each step of an optimizer's rule
+    kernels("eager")  # without kernels NumPy takes each step of an optimizer's rule
     try:
         with stand_in.in_place() if beside_a_gpu else nullcontext(), tk.device("/cpu:0"):
             assert 0 < _calls_of_a_step(eagerly) <= most
     finally:
-        kernel_family.set_mode(before)
         WATCHERS[:] = watchers
 
 

@@ -4,21 +4,13 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.kernels.jit import bfloat16_pairs, kernel_family
+from trainkit.kernels.jit import bfloat16_pairs
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
 STEPS, BATCH, FEATURES, CLASSES = 50, 64, 128, 10
 MOST_APART = 0.01
 """Of losses of 50 steps: PyTorch's autocast to bfloat16 is 0.004 from its float32 here."""
-
-
-@pytest.fixture(params=["off", "eager"])
-def mode(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield request.param
-    kernel_family.set_mode(before)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import trainkit as tk
 from trainkit import ops
-from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.reductions.reductions_tuned import FEWEST
 
 REDUCTIONS = ["sum", "mean", "var", "std", "max", "min", "nansum", "nanmean", "all", "any"]
@@ -38,15 +37,7 @@ def numbers(shape, dtype):
     return np.random.default_rng(len(shape)).normal(0.5, 1, shape).astype(dtype)
 
 
-@pytest.fixture(params=["plain", "compiled"])
-def _mode(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode("eager" if request.param == "compiled" else "off")
-    yield
-    kernel_family.set_mode(before)
-
-
-@pytest.mark.usefixtures("_mode")
+@pytest.mark.usefixtures("mode")
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "function"])
 @example(case=((FEWEST, 1), 0), keepdims=False, dtype="float32")

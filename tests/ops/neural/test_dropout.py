@@ -8,17 +8,8 @@ import pytest
 import trainkit as tk
 from trainkit import layers
 from trainkit.core.errors import ShapeError
-from trainkit.kernels.jit import kernel_family
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.sampling import generators, philox, random
-
-
-@pytest.fixture(params=["off", "eager"])
-def mode(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield request.param
-    kernel_family.set_mode(before)
 
 
 def with_gradient(layer):

@@ -18,13 +18,6 @@ NEAR = {"float64": 2e-14, "float32": 1.5e-5, "float16": 1e-3, "bfloat16": 8e-3}
 LEAST = {"float64": 0, "float32": 1e-37, "float16": 6e-8, "bfloat16": 1e-37}
 
 
-@pytest.fixture
-def mode_kept():
-    before = kernel_family.mode()
-    yield
-    kernel_family.set_mode(before)
-
-
 def derivatives_by_tanh(x):
     """x * s with s = 1 / (1 + exp(-v)), and its first two derivatives."""
     v, slope, bend = SCALE * (x + CUBIC * x**3), SCALE * (1 + 3 * CUBIC * x**2), 6 * SCALE * CUBIC
@@ -57,7 +50,7 @@ def by_tapes(x, approximate):
 @pytest.mark.parametrize("dtype", NEAR)
 @pytest.mark.parametrize("mode", ["eager", "off"])
 @pytest.mark.parametrize("approximate", FORMS)
-def test_the_tails_of_gelu_are_relative(device, mode_kept, dtype, mode, approximate):
+def test_the_tails_of_gelu_are_relative(device, dtype, mode, approximate):
     kernel_family.set_mode(mode)
     sizes = (len(X), PARALLEL + 1) if dtype == "float32" and mode == "eager" else (len(X),)
     for size in sizes:
@@ -89,7 +82,7 @@ def test_gelu_by_tanh_falls_to_minus_zero(device, dtype):
 
 @pytest.mark.parametrize("mode", ["eager", "off"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gelu_of_infinities_and_nan(mode_kept, mode, dtype):
+def test_gelu_of_infinities_and_nan(mode, dtype):
     kernel_family.set_mode(mode)
     x = tk.constant([np.inf, -np.inf, np.nan], dtype)
     with tk.GradientTape() as tape:
@@ -100,7 +93,7 @@ def test_gelu_of_infinities_and_nan(mode_kept, mode, dtype):
 
 
 @pytest.mark.parametrize("mode", ["eager", "off"])
-def test_the_tails_of_gelu_with_a_bias_are_those_of_the_sum(mode_kept, mode):
+def test_the_tails_of_gelu_with_a_bias_are_those_of_the_sum(mode):
     kernel_family.set_mode(mode)
     z, bias = tk.constant(np.resize(X, (64, 33)), "float32"), tk.linspace(-1.0, 1.0, 33)
     with tk.GradientTape(persistent=True) as tape:

@@ -6,7 +6,6 @@ import pytest
 import trainkit as tk
 from trainkit import losses, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.kernels.jit import kernel_family
 from trainkit.ops.neural.softmax_cross_entropy import (
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
@@ -58,14 +57,6 @@ def test_shapes_that_do_not_fit_are_errors(call):
 
 
 # ------------------------------------------------------------------ loss and slopes in one pass
-
-
-@pytest.fixture(params=["off", "eager"])
-def mode(request):
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield request.param
-    kernel_family.set_mode(before)
 
 
 def sparse(rng, rows, classes, dtype):

@@ -14,15 +14,6 @@ from trainkit.optimizers.base.flat_update import PIECE, UPDATES, WIDE, FlatUpdat
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
 
-@pytest.fixture(params=["off", "eager"])
-def mode(request):
-    """Never compile, or at the first call."""
-    before = kernel_family.mode()
-    kernel_family.set_mode(request.param)
-    yield request.param
-    kernel_family.set_mode(before)
-
-
 def members_of(rng, sizes, n_slots, dtype=np.float32):
     return [[rng.random(n).astype(dtype) for _ in range(2 + n_slots)] for n in sizes]
 
