@@ -12,7 +12,7 @@ from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import Loop, Tile, literal
+from trainkit.kernels.jit.simd import BYTES, Loop, Tile, literal
 
 CUT, WHOLE, FETCHING = 0, 1, 2
 """Kinds of tiles of blocks."""
@@ -204,14 +204,33 @@ def block_tile(
     signature = types.void(*literals, *(types.intp,) * 17, *(types.float32,) * 2)
 
     def codegen(context, builder, signature, arguments):
-        tile, kind = _TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
-        operands, (count, *fetched) = arguments[5:16], arguments[16:19]
-        follows = _TileEpilogue(*arguments[19:]) if sizes[0] == 4 else None
-        masks = tile.masks(count) if kind == CUT else None
-        _write_tile(tile, operands, masks, fetched if kind == FETCHING else None, follows)
+        builder.call(_tile_function(builder.module, sizes, arguments[5:]), arguments[5:])
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+def _tile_function(module, sizes, arguments):
+    """The function of a tile in a module.
+
+    A function of its own, as the loop of a tile takes all registers: as a part of another one
+    it is left without some, and then some sums lie in memory.
+    """
+    name = "block_tile_" + "_".join(map(str, sizes))
+    if name in module.globals:
+        return module.globals[name]
+    kinds = [argument.type for argument in arguments]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    tile, kind = _TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
+    operands, (count, *fetched) = function.args[:11], function.args[11:14]
+    follows = _TileEpilogue(*function.args[14:]) if sizes[0] == 4 else None
+    masks = tile.masks(count) if kind == CUT else None
+    _write_tile(tile, operands, masks, fetched if kind == FETCHING else None, follows)
+    builder.ret_void()
+    return function
 
 
 class _TileEpilogue(NamedTuple):
@@ -240,9 +259,9 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None):
     def row_at(at):
         return tile.weights(at) if masks is None else tile.masked_row(at, masks)
 
-    numbered = []
-    for q in map(tile.word, range(tile.rows)):
-        numbered.append(builder.select(builder.icmp_signed("<", q, last), q, last))
+    numbered = list(map(tile.word, range(tile.rows)))
+    if not fetched:  # else all are there
+        numbered = [builder.select(builder.icmp_signed("<", q, last), q, last) for q in numbered]
     sums = []
     for q in numbered:
         sums += row_at(tile.plus(start, builder.mul(q, start_step)))
@@ -259,7 +278,8 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None):
     at, weight, line, far_line, *sums = loop.values
     if fetched:
         for v in range(tile.vectors):
-            tile.fetch_line(tile.plus(line, v * tile.width))
+            # the line of a vector's end: that of its start came with the tile before
+            tile.fetch_line(tile.plus(line, (v + 1) * tile.width - BYTES))
         tile.fetch_line(far_line)
     row = row_at(weight)
     numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]

@@ -1,0 +1,48 @@
+"""Code of the register tiles of large products."""
+
+import re
+
+import pytest
+
+from trainkit.kernels.jit import target
+from trainkit.kernels.jit.register_tiles import block_tiling
+
+ROWS, VECTORS, LANES = block_tiling()
+_LABEL, _JUMP = re.compile(r"(\.?L\w+):"), re.compile(r"\s+j\w+\s+(\.?L\w+)")
+
+
+def _loops(assembly: str) -> list[list[str]]:
+    """The lines of innermost loops."""
+    lines, labels, loops = assembly.splitlines(), {}, []
+    for i, line in enumerate(lines):
+        label, jump = _LABEL.match(line), _JUMP.match(line)
+        if label:
+            labels[label[1]] = i
+        elif jump and jump[1] in labels:
+            loop = lines[labels[jump[1]] + 1 : i + 1]
+            if not any(map(_LABEL.match, loop)):
+                loops.append(loop)
+    return loops
+
+
+@pytest.mark.skipif(target.level() != "x86-64-v4", reason="other processors have fewer registers")
+def test_sums_of_a_tile_stay_in_registers():
+    numba = pytest.importorskip("numba")
+    from trainkit.kernels.jit.options import compiled
+    from trainkit.kernels.matmul.matmul_compiled import FETCHING, block_tile
+
+    @compiled(parallel=False, exact=True)
+    def tile(x, x_step, x_next, w, w_step, depth, start, start_step, y, y_step, following, ahead):
+        block_tile(
+            4, ROWS, VECTORS, LANES, FETCHING, x, x_step, x_next, w, w_step, depth, start,
+            start_step, depth - 1, y, y_step, depth, following, ahead, x, x, x,
+            numba.float32(0), numba.float32(0),
+        )  # fmt: skip
+
+    tile.compile(numba.void(*[numba.intp] * 12))
+    (assembly,) = tile.inspect_asm().values()
+    products = [loop for loop in _loops(assembly) if any("vfmadd" in line for line in loop)]
+    assert products
+    for loop in products:
+        assert sum("vfmadd" in line for line in loop) == ROWS * VECTORS
+        assert not [line for line in loop if "zmm" in line and "(%rsp)" in line]
