@@ -6,8 +6,16 @@ import pytest
 import trainkit as tk
 from trainkit import ops
 from trainkit.graph.runtime.fusion import fuse
+from trainkit.kernels.elementwise import bfloat16_casts_tuned
+from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.ops.math.elementwise import keep_where
+from trainkit.ops.neural.gated_activations import (
+    gelu_erf_gradient,
+    gelu_tanh_gradient,
+    silu_gradient,
+)
+from trainkit.ops.neural.softmax import softmax_gradient
 
 
 @pytest.mark.parametrize(
@@ -57,6 +65,65 @@ def test_a_single_operation_on_bfloat16_is_compiled(rng):
     assert [n.primitive.name for n in fused.nodes if n.kind == "op"] == ["fused"]
     eager, traced = keep_where(x, mask), tk.function(keep_where, jit_compile=True)(x, mask)
     np.testing.assert_array_equal(eager.numpy().view("u2"), traced.numpy().view("u2"))
+
+
+@pytest.fixture
+def eager():
+    """Kernels are compiled at once; each test ends in the mode that it began in."""
+    kernel_family.set_mode("eager")
+
+
+FUNCTIONS = [
+    ops.exp, ops.log, ops.log1p, ops.expm1, ops.tanh, ops.sin, ops.arctan, ops.sqrt, ops.floor,
+    ops.negative, ops.square, ops.sigmoid, ops.silu, ops.softplus, ops.softmax, ops.log_softmax,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(2,), (7,), (5, 12), (160, 128)])
+def test_a_function_of_bfloat16_is_that_of_float32_rounded_once(function, shape, rng, eager):
+    numbers = np.abs(rng.normal(size=shape)) * 3
+    if numbers.size == 60 and function not in (ops.softmax, ops.log_softmax):
+        numbers[0, :6] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40]
+    x = ops.cast(numbers, "bfloat16")
+    expected = ops.cast(function(ops.cast(x, "float32")), "bfloat16").numpy()
+    for f in (function, tk.function(function, jit_compile=True)):
+        y = f(x).numpy()
+        assert y.dtype == expected.dtype
+        same = y.view("u2") == expected.view("u2")
+        np.testing.assert_array_equal(same | (np.isnan(expected) & np.isnan(y)), True)
+
+
+GRADIENTS = [silu_gradient, gelu_tanh_gradient, gelu_erf_gradient, softmax_gradient]
+
+
+@pytest.mark.parametrize("gradient", GRADIENTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(5, 12), (520, 128)])
+def test_gradients_of_activations_of_bfloat16_are_rounded_once(gradient, shape, rng, eager):
+    settings = {"axis": -1} if gradient is softmax_gradient else {}
+    g, x = (ops.cast(v, "bfloat16") for v in rng.normal(size=(2, *shape)))
+    wide = gradient(*(ops.cast(v, "float32") for v in (g, x)), **settings)
+    expected = ops.cast(wide, "bfloat16").numpy().view("u2")
+    compiled = tk.function(lambda g, x: gradient(g, x, **settings), jit_compile=True)
+    for y in (gradient(g, x, **settings), compiled(g, x)):
+        assert y.dtype == "bfloat16"
+        np.testing.assert_array_equal(y.numpy().view("u2"), expected)
+
+
+def test_large_arrays_are_cast_by_the_kernel(rng, eager, monkeypatch):
+    x = ops.array(rng.normal(size=1 << 15).astype("float32"))
+    expected = x.numpy().astype(tk.bfloat16.dtype)
+    calls = []
+    kernel = bfloat16_casts_tuned._by_kernel
+    monkeypatch.setattr(
+        bfloat16_casts_tuned, "_by_kernel", lambda *a: calls.append(a) or kernel(*a)
+    )
+    y = ops.cast(x, "bfloat16")
+    np.testing.assert_array_equal(y.numpy().view("u2"), expected.view("u2"))
+    np.testing.assert_array_equal(ops.cast(y, "float32"), expected.astype("float32"))
+    np.testing.assert_array_equal(ops.cast(y, "float64"), expected.astype("float64"))
+    ops.exp(y)
+    assert len(calls) == 5
 
 
 def test_concatenated_and_split_bfloat16_keep_their_bits(rng):

@@ -32,7 +32,7 @@ _XP = devices.XP_OF
 # Sets of types: one test of all types of a call takes less than a test of each input.
 _READY = frozenset((Tensor, type(None)))
 _ON_CPU = frozenset((np.ndarray, type(None)))
-_F32 = np.dtype(np.float32)
+_F32, _BF16 = np.dtype(np.float32), dtypes.bfloat16.dtype
 # Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
 # float32 to NumPy, they run in float32.
 _FLOAT_DTYPES = frozenset(
@@ -88,6 +88,8 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
         if type(x) is not Tensor:
             return slow(x)
         array = x._array
+        if array.dtype is _BF16:
+            return slow(x)
         try:
             # The list is empty where nothing runs in threads, and the test of that costs least.
             if wide and array.size >= _LARGE:
@@ -353,10 +355,9 @@ def _ask_first(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any])
 
 def _ask_on_bfloat16(run: Callable[..., Any], index: int, body: Callable[..., Any]) -> Any:
     """`body`, behind what is asked for NumPy arrays of bfloat16."""
-    bfloat16 = dtypes.bfloat16.dtype
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
-        if xp is np and arrays[index].dtype is bfloat16:
+        if xp is np and arrays[index].dtype is _BF16:
             result = run(*arrays, **settings)
             if result is not None:
                 return result

@@ -71,6 +71,9 @@ def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
         if node.primitive.facets.promotion == FLOATS and any(map(_is_bfloat16, arrays)):
             return _in_float32(node, arrays)
         return node.primitive.body(_XP, *arrays, **node.settings)
+    if _is_rounded_once(trace, node, arrays):
+        wide_result = node.primitive.kernel(arrays[0].astype(np.float32))
+        return _round(wide_result)
     # NumPy's function may give a wider type than the operation does, as in `bound_kernel`
     y = node.primitive.kernel(*arrays)
     return y.astype(node.outputs[0].dtype.dtype, copy=False)
@@ -84,12 +87,22 @@ def _in_float32(node: Node, arrays: tuple[Any, ...]) -> Any:
     """The body on bfloat16, which is worked on in float32 from its start to its end."""
     wide = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
     wide_result = node.primitive.body(_XP, *wide, **node.settings)
-    # what is no float32, such as the bools of a comparison, was not widened and stays
-    results = [
-        y.astype(bfloat16.dtype) if y.dtype == np.float32 else y
-        for y in (wide_result if isinstance(wide_result, tuple) else (wide_result,))
-    ]
-    return tuple(results) if isinstance(wide_result, tuple) else results[0]
+    return (
+        tuple(map(_round, wide_result)) if isinstance(wide_result, tuple) else _round(wide_result)
+    )
+
+
+def _round(y: TracedArray) -> TracedArray:
+    """float32 as bfloat16; what is none, such as the bools of a comparison, was not widened."""
+    return y.astype(bfloat16.dtype) if y.dtype == np.float32 else y
+
+
+def _is_rounded_once(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> bool:
+    """Whether a function of NumPy of one array of bfloat16 is that of float32, then rounded."""
+    if len(arrays) != 1 or not _is_bfloat16(arrays[0]):
+        return False
+    # what is compiled here rounds its own result, to the same bits
+    return not trace.is_expression(node.primitive.kernel.__name__, (arrays[0].view,))
 
 
 # ------------------------------------------------------------------ rules

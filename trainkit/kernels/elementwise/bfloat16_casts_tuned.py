@@ -22,6 +22,7 @@ _KERNELS = {
     _BF16: (Family("bfloat16_widen", _FILE, "widen", exact=True), _F32),
 }
 """By the dtype of the array: the kernel, and the dtype that it gives."""
+_DTYPES = {"bfloat16": _BF16, "float32": _F32}
 _PLAIN, _NANOSECONDS = 0.5e-9, 0.1
 """Seconds that `astype` takes for an element, and nanoseconds that the kernel does."""
 
@@ -32,6 +33,11 @@ def cast_array(x: Array, dtype: Any) -> Array:
         return x
     y = _by_kernel(x, dtype) if x.size >= FEWEST else None
     return x.astype(dtype) if y is None else y
+
+
+def cast_between_floats(x: Array, *, dtype: str) -> Array | None:
+    """`x` as the dtype of this name by the kernel, or `None` where that is for other dtypes."""
+    return _by_kernel(x, _DTYPES.get(dtype))
 
 
 def _by_kernel(x: Array, dtype: Any) -> Array | None:

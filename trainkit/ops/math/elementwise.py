@@ -23,15 +23,16 @@ from trainkit.core.dispatch.facets import (
     RESULT,
     UNCHANGED,
     VIEW,
+    Tuned,
     Unit,
 )
 from trainkit.core.dispatch.native import cubes
-from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
+from trainkit.core.dispatch.primitive import CASTS, Operation, primitive, ufunc
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, ON_LARGE, Tensor, convert_to_tensor, wrap
-from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.kernels.elementwise import bfloat16_casts_tuned, elementwise_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
 from trainkit.ops.math.comparisons import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 
 ON_LARGE.append(begin)
+CASTS.append(bfloat16_casts_tuned.cast_array)
 
 # ------------------------------------------------------------------ dtype and identity
 
@@ -57,7 +59,16 @@ def _cast_rule(x: Spec, *, dtype: str) -> Spec:
     return Spec(x.shape, dtype)
 
 
-@primitive(_cast_rule, name="cast", semantics=ELEMENTWISE, recompute="cheap", simplify=IF_ALIKE)
+@primitive(
+    _cast_rule,
+    name="cast",
+    semantics=ELEMENTWISE,
+    recompute="cheap",
+    simplify=IF_ALIKE,
+    tuned=Tuned(
+        bfloat16_casts_tuned.cast_between_floats, exact=True, fewest=bfloat16_casts_tuned.FEWEST
+    ),
+)
 def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert to the element type `dtype`."""
     target = as_dtype(dtype).dtype

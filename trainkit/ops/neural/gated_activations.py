@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, LONG_FORMULA
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, LONG_FORMULA
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.ops.math.elementwise import (
     add,
     exp,
@@ -44,7 +42,12 @@ def silu(xp: ArrayModule, x: Array) -> Array:
     return elementwise_reference.silu(xp, x)
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE, tuned=elementwise_tuned.silu_gradient.facet())
+@primitive(
+    shapes.unchanged,
+    promotion=FLOATS,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.silu_gradient.facet(),
+)
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     return elementwise_reference.silu_gradient(xp, g, x)
@@ -123,12 +126,12 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 
 @primitive(
     shapes.unchanged,
+    promotion=FLOATS,
     semantics=ELEMENTWISE,
     tuned=elementwise_tuned.gelu_tanh_gradient.facet(on_gpu=(gelu_cuda.gelu_tanh_gradient,)),
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`, s * (1 + x * (1 - s) * slope of 2 * u)."""
-    # A number of Python widens bfloat16.
     by_x = elementwise_reference.gelu_tanh_gradient(xp, g, _wide(x))
     return by_x.astype(g.dtype, copy=False)
 
@@ -170,10 +173,8 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     shapes.unchanged,
     semantics=ELEMENTWISE,
     lowering=LONG_FORMULA,
-    tuned=elementwise_tuned.gelu_erf_gradient.facet(
-        on_gpu=(gelu_cuda.gelu_erf_gradient,),
-        on_bfloat16=partial(run_in_float32, elementwise_tuned.gelu_erf_gradient),
-    ),
+    promotion=FLOATS,
+    tuned=elementwise_tuned.gelu_erf_gradient.facet(on_gpu=(gelu_cuda.gelu_erf_gradient,)),
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, FLAT, TRACE, Direct, Tuned
+from trainkit.core.dispatch.facets import AXIS, FLAT, FLOATS, TRACE, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -59,6 +59,7 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
 
 @primitive(
     shapes.unchanged,
+    promotion=FLOATS,
     semantics=AXIS,
     lowering=TRACE,
     tuned=softmax_tuned.SOFTMAX_GRADIENT.facet(
