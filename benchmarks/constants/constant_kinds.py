@@ -161,6 +161,7 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
+        kernels/threads/malloc.py LASTING_BYTES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS
         optimizers/schedules.py _POINTS _USUAL_STEPS

@@ -37,6 +37,25 @@ TEXTS = {
 }
 
 
+SHIFTED = (
+    "trainkit.kernels.softmax.softmax_reference",
+    "trainkit.saved_graph.standalone",
+)
+"""The files in which arrays are shifted by their maximum, of which softmax takes the powers."""
+
+
+def shifts_by_maximum(tree):
+    """Whether a file takes `x - x.max(..., keepdims=True)` of arrays."""
+    return any(
+        isinstance(node.op, ast.Sub)
+        and isinstance(node.right, ast.Call)
+        and getattr(node.right.func, "attr", "") == "max"
+        and any(keyword.arg == "keepdims" for keyword in node.right.keywords)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp)
+    )
+
+
 def formulas_by_hand(tree):
     """The functions of a file that are compiled as the formula of a kernel."""
     for node in ast.walk(tree):
@@ -83,7 +102,14 @@ def test_a_formula_has_these_texts(number):
     assert texts()[number] == set(TEXTS[number]), "call the formula that there is, or trace it"
 
 
+def test_softmax_of_arrays_has_these_texts():
+    texts_of_softmax = {file for file, path in files().items() if shifts_by_maximum(tree_of(path))}
+    assert texts_of_softmax == set(SHIFTED), "call softmax_reference"
+
+
 def test_a_formula_and_a_number_are_seen():
     source = "@by_element(FLAT)\ndef twice(x):\n    return x * 2.5\n\ndef other(x): return x"
     assert list(formulas_by_hand(ast.parse(source))) == ["twice"]
     assert numbers(ast.parse(source)) == {2.5}
+    assert shifts_by_maximum(ast.parse("y = np.exp(x - x.max(axis=1, keepdims=True))"))
+    assert not shifts_by_maximum(ast.parse("y = x - np.abs(x.max(axis=1))"))

@@ -16,6 +16,7 @@ from trainkit.compiler.tracer import KernelTracer, Namespace, TracedArray, as_tr
 from trainkit.core.dispatch.facets import FLOATS, TRACE
 from trainkit.core.dtypes import bfloat16
 from trainkit.graph.ir.graph import GraphTensor, Node
+from trainkit.kernels.softmax.softmax_reference import shifted_powers, softmax
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.neural.softmax_cross_entropy import (
     sparse_loss,
@@ -119,16 +120,10 @@ def _classes(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> A
     return np.expand_dims(labels, -1) == np.arange(logits.shape[-1], dtype=labels.dtype)
 
 
-def _powers(logits: TracedArray) -> tuple[Any, Any]:
-    """(logits less their maximum, exp of that), along the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted, np.exp(shifted)
-
-
 @sparse_loss.lower_by
 def _sparse_loss(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     chosen = _classes(trace, labels, logits)
-    shifted, powers = _powers(logits)
+    shifted, powers = shifted_powers(np, logits)
     picked = np.where(chosen, shifted, 0).sum(axis=-1)  # one number and zeros: exact
     return np.log(powers.sum(axis=-1)) - picked
 
@@ -136,7 +131,7 @@ def _sparse_loss(trace: KernelTracer, labels: TracedArray, logits: TracedArray) 
 @sparse_pair.lower_by
 def _sparse_pair(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     chosen = _classes(trace, labels, logits)
-    shifted, powers = _powers(logits)
+    shifted, powers = shifted_powers(np, logits)
     # one sum serves the loss and the gradient
     sums = powers.sum(axis=-1, keepdims=True)
     picked = np.where(chosen, shifted, 0).sum(axis=-1)
@@ -149,8 +144,7 @@ def _sparse_gradient(
     trace: KernelTracer, g: TracedArray, labels: TracedArray, logits: TracedArray
 ) -> Any:
     chosen = _classes(trace, labels, logits)
-    _, powers = _powers(logits)
-    shares = powers / powers.sum(axis=-1, keepdims=True)
+    shares = softmax(np, logits)
     return np.where(chosen, shares - 1, shares) * np.expand_dims(g, -1)
 
 

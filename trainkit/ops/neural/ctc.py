@@ -17,6 +17,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.softmax import softmax_reference
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.shaping import as_tensor
@@ -100,12 +101,6 @@ def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -
     return beta
 
 
-def log_chances(xp: ArrayModule, logits: Array) -> Array:
-    """log(softmax(logits)) along the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
-
-
 def _total(xp: ArrayModule, alpha: Array, states: _States) -> Array:
     """Log of the chance of all whole paths, (batch,)."""
     end = alpha[-1]
@@ -158,7 +153,7 @@ def _prepare(
     wide = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
     inside = xp.clip(target, 0, logits.shape[-1] - 1)
     states = _States(xp, inside, target_length, blank % logits.shape[-1])
-    return log_chances(xp, wide), states
+    return softmax_reference.log_softmax(xp, wide), states
 
 
 @primitive(

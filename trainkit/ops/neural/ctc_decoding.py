@@ -17,10 +17,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.coding.beam_search import best_labels
+from trainkit.kernels.softmax.softmax_reference import log_softmax
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.vmap import moved, reshaped
 from trainkit.ops.math.elementwise import cast
-from trainkit.ops.neural.ctc import log_chances
 from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batches
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _beams(logits: Any, lengths: Any, width: int, paths: int, blank: int) -> tup
     batch, steps, classes = logits.shape
     labels = np.full((paths, batch, steps), -1, np.int32)
     scores = np.full((batch, paths), -np.inf, logits.dtype)
-    chances = log_chances(np, logits.astype(np.float64))
+    chances = log_softmax(np, logits.astype(np.float64))
     for row in range(batch):
         best_paths = best_labels(chances[row, : lengths[row]], blank % classes, width)[:paths]
         for path, (sequence, score) in enumerate(best_paths):

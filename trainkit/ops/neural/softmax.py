@@ -15,7 +15,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.softmax import softmax_tuned
+from trainkit.kernels.softmax import softmax_reference, softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import cast, exp, keep_where, multiply, subtract
@@ -50,11 +50,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
 )
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
-    if not x.size:
-        return x
-    powers = xp.exp(x - x.max(axis=axis, keepdims=True))
-    powers /= powers.sum(axis=axis, keepdims=True)
-    return powers
+    return softmax_reference.softmax(xp, x, axis) if x.size else x
 
 
 @primitive(
@@ -129,10 +125,7 @@ def powers_share(x: Any, axis: Any = -1) -> Tensor:
 )
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""
-    if not x.size:
-        return x
-    centred = x - x.max(axis=axis, keepdims=True)
-    return centred - xp.log(xp.exp(centred).sum(axis=axis, keepdims=True))
+    return softmax_reference.log_softmax(xp, x, axis) if x.size else x
 
 
 _log_softmax.gradients(

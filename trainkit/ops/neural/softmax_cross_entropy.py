@@ -22,7 +22,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.softmax import softmax_tuned
+from trainkit.kernels.softmax import softmax_reference, softmax_tuned
+from trainkit.kernels.softmax.softmax_reference import shifted_powers
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
@@ -43,12 +44,6 @@ Dense labels take as much themselves, so with them gradients of all sizes are ke
 def _wide(x: Array) -> Array:
     """16-bit floats as float32."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
-def _shift(xp: ArrayModule, logits: Array) -> tuple[Array, Array]:
-    """(logits less their maximum, exp of that), along the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted, xp.exp(shifted)
 
 
 def _keeps_gradients(x: Tensor, most_bytes: float = math.inf) -> bool:
@@ -105,7 +100,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
     _check_dense(labels, logits)
-    shifted, powers = _shift(xp, _wide(logits))
+    shifted, powers = shifted_powers(xp, _wide(logits))
     losses = _dense_losses(xp, labels, shifted, powers.sum(axis=-1, keepdims=True))
     return losses.astype(logits.dtype, copy=False)
 
@@ -141,7 +136,7 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
     _check_dense(labels, logits)
-    shifted, powers = _shift(xp, logits)
+    shifted, powers = shifted_powers(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
     losses = _dense_losses(xp, labels, shifted, sums)
     powers *= labels.sum(axis=-1, keepdims=True) / sums
@@ -165,7 +160,7 @@ def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
-    _, powers = _shift(xp, _wide(logits))
+    _, powers = shifted_powers(xp, _wide(logits))
     wide = _wide(labels)
     powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
     powers -= wide
@@ -297,7 +292,7 @@ def _compiled_pair(labels: Array, logits: Array) -> Any:
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
-    shifted, powers = _shift(xp, _wide(logits))
+    shifted, powers = shifted_powers(xp, _wide(logits))
     losses = _sparse_losses(xp, _pick(xp, labels), shifted, powers.sum(axis=-1))
     if xp is not np:
         losses = xp.where(_is_class(labels, logits), losses, math.nan)
@@ -335,7 +330,7 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
-    shifted, powers = _shift(xp, logits)
+    shifted, powers = shifted_powers(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
     label_index = _pick(xp, labels)
     losses = _sparse_losses(xp, label_index, shifted, sums[..., 0])
@@ -362,8 +357,7 @@ def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
-    _, powers = _shift(xp, _wide(logits))
-    powers /= powers.sum(axis=-1, keepdims=True)
+    powers = softmax_reference.softmax(xp, _wide(logits))
     flat = powers.reshape(-1, logits.shape[-1])
     flat[_pick(xp, labels)] -= 1
     powers *= g[..., None]

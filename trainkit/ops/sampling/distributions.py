@@ -21,6 +21,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
+from trainkit.kernels.softmax.softmax_reference import shifted_powers
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.shaping import filled, sizes_to_fill
 from trainkit.ops.collective.global_rows import global_batch, rows_of_others
@@ -381,8 +382,7 @@ def philox_categorical(
         samples = int(count[0])
     dims = (size, samples)
     wide = logits.astype(_F64)
-    shifted = xp.exp(wide - wide.max(axis=1, keepdims=True))
-    cumulated = xp.cumsum(shifted, axis=1)
+    cumulated = xp.cumsum(shifted_powers(xp, wide)[1], axis=1)
     u, state = unit_floats(xp, state, philox.part_of(dims, rows), _F64)
     u = u.reshape(dims) * cumulated[:, -1:]
     if size <= samples:
