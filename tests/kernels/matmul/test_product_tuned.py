@@ -115,6 +115,29 @@ def test_a_large_product_has_blocks_for_all_threads():
     assert product_tuned.block_sizes(100, 100, 100, 64)[2] == 1  # too little to be shared
 
 
+@pytest.mark.parametrize("sizes", [(2048, 512, 512), (512, 2048, 512), (512, 2048, 2048)])
+def test_blocks_leave_two_threads_as_much_to_do(sizes):
+    (rows, depth, columns), threads = sizes, 2
+    height, width, blocks = product_tuned.block_sizes(rows, depth, columns, threads)
+    across = -(-columns // width)
+    shares = [0] * threads
+    for block in range(blocks):
+        top, left = block // across * height, block % across * width
+        least = shares.index(min(shares))
+        shares[least] += min(height, rows - top) * min(width, columns - left)
+    assert max(shares) <= 1.06 * rows * columns / threads
+
+
+def test_what_fits_the_second_cache_is_one_block_of_a_thread():
+    rows = product_tuned.cache_bytes(2) // 4 // 512
+    assert product_tuned.block_sizes(rows, 2048, 2048, 1) == (*_whole(rows, 2048), 1)
+
+
+def _whole(rows, columns):
+    tall, vectors, lanes = product_tuned.block_tiling()
+    return tall * -(-rows // tall), vectors * lanes * -(-columns // (vectors * lanes))
+
+
 def test_nan_and_inf_stay_in_their_rows_and_columns(eager, rng):
     x, w = of_layout(rng, 64, 200, "rows"), of_layout(rng, 200, 120, "columns")
     x[7, 3], x[60, 199], w[50, 119] = np.nan, np.inf, -np.inf

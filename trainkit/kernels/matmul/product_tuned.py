@@ -40,13 +40,14 @@ _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
 BLOCK_WORK = 1_500_000
 """Multiplications that are worth a thread's while: some 20 microseconds."""
-BLOCKS_EACH, LEAST_PARTS = 4, 16
-"""Blocks of a product for each thread; and parts of a stack, so many at least.
-
-With more blocks numbers are laid side by side more often.
-"""
-_LEAST_HEIGHT = 504
-"""Rows for which weights are laid side by side, at least, where a cache has room for them."""
+PARTS_EACH, LEAST_PARTS = 4, 16
+"""Parts of a stack for each thread, and so many at least."""
+MOST_BLOCKS_EACH = 8
+"""Blocks of a product for each thread, at most."""
+COPIED_ROW, COPIED_COLUMN = 20, 8
+"""As many products take as long as to lay a number of a row, or of a column, beside others."""
+WAITED = 0.25
+"""The part of a block for which threads wait for the last one."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
 _SECONDS = 1e-11
@@ -219,7 +220,7 @@ def stack_shares(
     work = count * rows * depth * columns
     helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    shares = max(LEAST_PARTS, BLOCKS_EACH * threads)
+    shares = max(LEAST_PARTS, PARTS_EACH * threads)
     each_threads = 1 if count >= shares else threads
     height, width, blocks = block_sizes(rows, depth, columns, each_threads, size)
     parts = min(count * blocks, max(1, min(shares, work // BLOCK_WORK)))
@@ -232,26 +233,27 @@ def block_sizes(
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
-    The numbers of a block's rows take up half of the second cache at most, and so do the results
-    with them unless there would be few rows then. Blocks that are shared among threads are as good
-    as square: then the least is laid side by side for each product. Each
+    The numbers of a block's rows take up the second cache at most, as they are read for each strip
+    of columns. Blocks are tall and wide, so that little is copied to be read side by side: columns
+    are for each block below another, rows for each beside another. Of those for several threads
+    there are a few for each, so that who is held up for a while leaves the rest to others. Each
     sum is added up in order whatever the blocks, so no bit depends on them.
     """
     tall, vectors, lanes = block_tiling()
     tile = vectors * lanes * 4 // size
     tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
-    near = cache_bytes(2) // 2 // size // tall  # numbers of one row of each tile
-    deep = min(depth, BLOCK_DEPTH)
-    with_results = near // (deep + columns)
-    near = max(1, with_results, min(near // deep, -(-_LEAST_HEIGHT // tall)))
-    down, across = -(-tiles_down // near), 1
+    near = -(-cache_bytes(2) // size // tall // min(depth, BLOCK_DEPTH))
+    least_down = -(-tiles_down // near)
     work = rows * depth * columns
-    shared = min(BLOCKS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
-    while down * across < shared and (down < tiles_down or across < tiles_across):
-        is_taller = rows * across >= columns * down
-        if (is_taller and down < tiles_down) or across == tiles_across:
-            down += 1
-        else:
-            across += 1
-    height, width = tall * -(-tiles_down // down), tile * -(-tiles_across // across)
-    return height, width, -(-rows // height) * -(-columns // width)
+    most = min(MOST_BLOCKS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
+    best, fewest_seconds = (0, 0, 0), math.inf
+    for down in range(least_down, min(tiles_down, max(least_down, most)) + 1):
+        height = tall * -(-tiles_down // down)
+        for across in range(1, min(tiles_across, max(1, most // down)) + 1):
+            width = tile * -(-tiles_across // across)
+            blocks = -(-rows // height) * -(-columns // width)
+            each = (min(height, rows) + COPIED_COLUMN) * (min(width, columns) + COPIED_ROW)
+            seconds = each * (-(-blocks // max(1, threads)) + WAITED)
+            if seconds < fewest_seconds:
+                best, fewest_seconds = (height, width, blocks), seconds
+    return best
