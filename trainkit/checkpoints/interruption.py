@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 from typing import Any
@@ -84,7 +85,7 @@ class SignalsHeld:
     def __enter__(self) -> SignalsHeld:
         if threading.current_thread() is threading.main_thread():
             try:
-                for number in signal.valid_signals():
+                for number in _signal_numbers():
                     before = signal.getsignal(number)
                     if callable(before):
                         self._before[number] = before
@@ -116,6 +117,12 @@ class SignalsHeld:
 
 
 _ACTIVE: list[Interruption] = []
+
+
+@functools.cache
+def _signal_numbers() -> tuple[int, ...]:
+    """All signals; Python makes an enumeration's member of each at every question."""
+    return tuple(sorted(map(int, signal.valid_signals())))
 
 
 def _handled_signals() -> set[int]:

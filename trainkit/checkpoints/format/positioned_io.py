@@ -15,6 +15,7 @@ MAX_STRUCTURE = 1 << 21
 """Bytes that HDF5 may read to find out what one object is; they take up to 13 times that."""
 _SYNC_STEP = 1 << 26
 _LAST = (1 << 62) - 1
+_LONGEST_RUN = 1 << 20
 _HAS_POSITIONS = hasattr(os, "pwrite")
 _HAS_PREADV = hasattr(os, "preadv")
 
@@ -117,6 +118,8 @@ class EarlySync:
 class H5Stream(io.RawIOBase):
     """An open file as h5py's `fileobj` driver wants it; all that HDF5 reads and writes passes here.
 
+    HDF5 writes its structure in order, but in pieces of tens of bytes: what follows on what was
+    written last is gathered, and goes into the file with the first write elsewhere, or in `check`.
     Once a write has failed the rest is dropped, so that HDF5 can still close the file it believes
     in; the failure is kept in `error`.
 
@@ -129,6 +132,8 @@ class H5Stream(io.RawIOBase):
         self.fd = fd
         self.error: OSError | None = None
         self._position = 0
+        self._run = bytearray()
+        self._run_start = 0
 
     def readable(self) -> bool:
         return True
@@ -140,6 +145,8 @@ class H5Stream(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_END:
+            self._write_run()
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence)
         self._position = offset + (os.fstat(self.fd).st_size if start is None else start)
         return self._position
@@ -150,23 +157,36 @@ class H5Stream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         if not 0 <= self._position <= _LAST:  # a damaged file may point anywhere
             return 0
+        self._write_run()
         count = read_into(self.fd, buffer, self._position)
         self._position += count
         return count
 
     def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
+        view = memoryview(data).cast("B")
+        size = view.nbytes
+        follows = self._position == self._run_start + len(self._run)
+        if not follows or len(self._run) + size > _LONGEST_RUN:
+            self._write_run()
+            self._run_start = self._position
         if self.error is None:
-            try:
-                write_at(self.fd, data, self._position)
-            except OSError as error:
-                self.error = error
-                raise
+            self._run += view
         self._position += size
         return size
 
+    def _write_run(self) -> None:
+        """Put what was gathered into the file."""
+        run, self._run = self._run, bytearray()
+        if run and self.error is None:
+            try:
+                write_at(self.fd, run, self._run_start)
+            except OSError as error:
+                self.error = error
+                raise
+
     def truncate(self, size: int | None = None) -> int:
         size = self._position if size is None else size
+        self._write_run()
         if self.error is None:
             try:
                 os.ftruncate(self.fd, size)
@@ -183,6 +203,7 @@ class H5Stream(io.RawIOBase):
         """
         if self.error is not None:
             raise self.error
+        self._write_run()
 
 
 class H5Source(H5Stream):

@@ -33,6 +33,7 @@ from trainkit.checkpoints.format.positioned_io import (
     write_at,
 )
 from trainkit.checkpoints.interruption import SignalsHeld
+from trainkit.core.dtypes import bfloat16
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
 FORMAT = "trainkit"
@@ -237,6 +238,12 @@ class _Writer:
         self._options = options
         self._parents = h5py.h5p.create(h5py.h5p.LINK_CREATE)
         self._parents.set_create_intermediate_group(True)
+        self._scalar = h5py.h5s.create(h5py.h5s.SCALAR)
+        # what HDF5 copies and many objects have alike is made once: making it takes HDF5 longer
+        # than storing a small array
+        self._plain_plan = self._plan(())
+        self._types: dict[np.dtype[Any], Any] = {}
+        self._text_types: dict[int, Any] = {}
         self.extents: list[Extent] = []
         self.contents = Contents({})
 
@@ -279,10 +286,14 @@ class _Writer:
         attributes: dict[str, str] = {}
         array = self._stored(entry, np.asarray(entry.read()), attributes)
         h5 = self._h5
-        kind = h5.h5t.py_create(array.dtype, logical=True)
-        space = h5.h5s.create_simple(array.shape) if array.shape else h5.h5s.create(h5.h5s.SCALAR)
+        kind = self._types.get(array.dtype)
+        if kind is None:
+            kind = self._types[array.dtype] = h5.h5t.py_create(array.dtype, logical=True)
+        space = h5.h5s.create_simple(array.shape) if array.shape else self._scalar
+        compressed = self._options.compression and array.nbytes > 4096
+        plan = self._plan(_chunk_shape(array)) if compressed else self._plain_plan
         dataset = h5.h5d.create(
-            self._file, entry.path.encode(), kind, space, self._plan(array), lcpl=self._parents
+            self._file, entry.path.encode(), kind, space, plan, lcpl=self._parents
         )
         for name, text in attributes.items():
             self._attribute(dataset, name, text)
@@ -301,12 +312,13 @@ class _Writer:
         self.extents.append(Extent(offset, array.nbytes, digest))
         self._early.written(array.nbytes)
 
-    def _plan(self, array: Any) -> Any:
+    def _plan(self, chunk: tuple[int, ...]) -> Any:
+        """How a dataset is stored: compressed in chunks of a shape, or with () as it is."""
         plan = self._h5.h5p.create(self._h5.h5p.DATASET_CREATE)
         plan.set_fill_time(self._h5.h5d.FILL_TIME_NEVER)
         plan.set_obj_track_times(False)
-        if self._options.compression and array.nbytes > 4096:
-            plan.set_chunk(_chunk_shape(array))
+        if chunk:
+            plan.set_chunk(chunk)
             plan.set_shuffle()
             plan.set_deflate(self._options.compression_level)
         else:
@@ -320,9 +332,9 @@ class _Writer:
             attributes["dtype"] = array.dtype.name
             attributes["narrow"] = narrow
             array = _narrow(entry.path, array, narrow)
-        elif array.dtype.name == "bfloat16":
+        elif array.dtype == bfloat16.dtype:
             attributes["dtype"] = "bfloat16"
-        if array.dtype.name == "bfloat16":
+        if array.dtype == bfloat16.dtype:
             array = array.view(np.uint16)
         if array.dtype.kind == "U":
             attributes["dtype"] = "str"
@@ -350,11 +362,14 @@ class _Writer:
     def _attribute(self, owner: Any, name: str, text: str) -> None:
         h5 = self._h5
         data = text.encode("utf-8")
-        kind = h5.h5t.C_S1.copy()
-        kind.set_size(max(1, len(data)))
-        kind.set_cset(h5.h5t.CSET_UTF8)
-        attribute = h5.h5a.create(owner, name.encode(), kind, h5.h5s.create(h5.h5s.SCALAR))
-        attribute.write(np.array(data, f"S{max(1, len(data))}"), kind)
+        size = max(1, len(data))
+        kind = self._text_types.get(size)
+        if kind is None:
+            kind = self._text_types[size] = h5.h5t.C_S1.copy()
+            kind.set_size(size)
+            kind.set_cset(h5.h5t.CSET_UTF8)
+        attribute = h5.h5a.create(owner, name.encode(), kind, self._scalar)
+        attribute.write(np.array(data, f"S{size}"), kind)
 
 
 def _narrow(path: str, array: Any, dtype: str) -> Any:
