@@ -266,6 +266,14 @@ def as_dtype(type_value: Any) -> DType:
     return dtype
 
 
+def widen_halves(x: Any) -> Any:
+    """An array of 16-bit floats, or shorter ones, as float32; others and `None` as they are.
+
+    Sums and exponentials of halves would overflow, and BLAS has no shorter type.
+    """
+    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
 def native(array: Any) -> Any:
     """A NumPy array in the byte order of this machine, the only one that tensors have."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

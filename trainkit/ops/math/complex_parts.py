@@ -16,7 +16,15 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.comparisons import equal
-from trainkit.ops.math.elementwise import absolute, cast, divide, multiply, promoted, square
+from trainkit.ops.math.elementwise import (
+    absolute,
+    cast,
+    divide,
+    magnitude_rule,
+    multiply,
+    promoted,
+    square,
+)
 from trainkit.ops.math.trigonometry import cos, sin
 
 if TYPE_CHECKING:
@@ -34,11 +42,7 @@ def complex_dtype(dtype: dtypes.DType) -> dtypes.DType:
 # ------------------------------------------------------------------ parts
 
 
-def _part_rule(x: Spec) -> Spec:
-    return Spec(x.shape, x.dtype.real_dtype)
-
-
-@primitive(_part_rule, name="real", semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
+@primitive(magnitude_rule, name="real", semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
 def real(xp: ArrayModule, x: Array) -> Array:
     """Real part; real values as they are.
 
@@ -52,7 +56,7 @@ def real(xp: ArrayModule, x: Array) -> Array:
 real.gradients(lambda g, y, x: cast(g, x.dtype))
 
 
-@primitive(_part_rule, name="imag", semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
+@primitive(magnitude_rule, name="imag", semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
 def imag(xp: ArrayModule, x: Array) -> Array:
     """Imaginary part; 0 for real values.
 

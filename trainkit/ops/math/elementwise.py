@@ -340,13 +340,14 @@ def rsqrt(xp: ArrayModule, x: Array) -> Array:
 rsqrt.gradients(lambda g, y, x: _if_any(along(g, multiply(multiply(y, square(y)), -0.5)), g))
 
 
-def _magnitude_rule(x: Spec) -> Spec:
+def magnitude_rule(x: Spec) -> Spec:
+    """Shape rule: real numbers, one for each element."""
     return Spec(x.shape, x.dtype.real_dtype)
 
 
 absolute = ufunc(
     np.absolute,
-    _magnitude_rule,
+    magnitude_rule,
     "Magnitude |x|.",
     ("tk.math.abs([-1.0, 2.0]).numpy()", "array([1., 2.], dtype=float32)"),
 )

@@ -17,6 +17,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, LONG_FORMULA, SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.kernels.elementwise.elementwise_reference import ratio
@@ -88,11 +89,6 @@ _FAR_BOTTOM = (
 )  # fmt: skip
 
 
-def _wide(xp: ArrayModule, x: Array) -> Array:
-    """Halves as float32."""
-    return x.astype(xp.float32) if x.dtype.itemsize < 4 else x
-
-
 # ------------------------------------------------------------------ erf and erfc
 
 
@@ -105,7 +101,7 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.dtype != np.float64:
-        return elementwise_reference.erf(xp, _wide(xp, x)).astype(x.dtype, copy=False)
+        return elementwise_reference.erf(xp, widen_halves(x)).astype(x.dtype, copy=False)
     size = xp.minimum(xp.abs(x), 6)  # beyond 6 the result is 1 to the last place
     centre = x * ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
     outside = 1 - xp.exp(-size * size) * ratio(_ERFC_TOP, _ERFC_BOTTOM, size)

@@ -15,9 +15,9 @@ from trainkit.core.tensor import Tensor, wrap_on_device
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.pad_and_roll import roll
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.math.complex_parts import complex_dtype
-from trainkit.ops.math.elementwise import cast, conjugated, multiply
+from trainkit.ops.math.elementwise import conjugated, multiply
 from trainkit.ops.signal.fourier import (
+    as_complex,
     complex_fft,
     complex_ifft,
     complex_irfft,
@@ -37,11 +37,6 @@ def _scale(y: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
     return y if factor == 1.0 else multiply(y, factor)
 
 
-def _complex(x: Any) -> Tensor:
-    tensor = as_tensor(x)
-    return tensor if tensor.dtype.is_complex else cast(tensor, complex_dtype(tensor.dtype))
-
-
 def _transform_along(
     op: Any, x: Tensor, n: int | None, axis: int, norm: str, inverse: bool
 ) -> Tensor:
@@ -54,12 +49,12 @@ def _transform_along(
 
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform along one axis, cut or filled up to `n`."""
-    return _transform_along(complex_fft, _complex(x), n, axis, norm, False)
+    return _transform_along(complex_fft, as_complex(x), n, axis, norm, False)
 
 
 def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse Fourier transform along one axis, cut or filled up to `n`."""
-    return _transform_along(complex_ifft, _complex(x), n, axis, norm, True)
+    return _transform_along(complex_ifft, as_complex(x), n, axis, norm, True)
 
 
 def _axes(x: Tensor, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
@@ -75,7 +70,7 @@ def _axes(x: Tensor, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[Any, ...
 
 def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The Fourier transform along several axes, by default all."""
-    y = _complex(x)
+    y = as_complex(x)
     for axis, n in zip(*_axes(y, s, axes), strict=True):
         y = fft(y, n=n, axis=axis, norm=norm)
     return y
@@ -83,7 +78,7 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
 
 def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The inverse Fourier transform along several axes, by default all."""
-    y = _complex(x)
+    y = as_complex(x)
     for axis, n in zip(*_axes(y, s, axes), strict=True):
         y = ifft(y, n=n, axis=axis, norm=norm)
     return y
@@ -96,7 +91,7 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`; `n` is the length of the result, 2 (k - 1) by default."""
-    last = moveaxis(_complex(x), axis, -1)
+    last = moveaxis(as_complex(x), axis, -1)
     length = 2 * (last.shape[-1] - 1) if n is None else int(n)
     y = _scale(complex_irfft(last, length), length, norm, True)
     return moveaxis(y, -1, axis)
@@ -114,7 +109,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
 def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The inverse of `rfftn`."""
-    y = _complex(x)
+    y = as_complex(x)
     axis_indices, sizes = _axes(y, s, axes)
     for axis, n in zip(axis_indices[:-1], sizes[:-1], strict=True):
         y = ifft(y, n=n, axis=axis, norm=norm)
@@ -127,7 +122,7 @@ _OTHER = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform, which is real, of the first half of a signal that mirrors itself."""
     _scale(as_tensor(x), 1, norm, False)
-    return irfft(conjugated(_complex(x)), n=n, axis=axis, norm=_OTHER[norm])
+    return irfft(conjugated(as_complex(x)), n=n, axis=axis, norm=_OTHER[norm])
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:

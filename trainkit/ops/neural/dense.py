@@ -12,6 +12,7 @@ from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMMON, COMPOSITE, CONTRACTION, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -117,11 +118,6 @@ def _rows(x: Array) -> Array:
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
-def _wide(x: Any) -> Any:
-    """16-bit floats as float32: the CPU's BLAS has no shorter type."""
-    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
-
-
 def _is_short(xp: ArrayModule, dtype: Any) -> bool:
     """Whether products are made in float32: cuBLAS sums those of short floats so by itself."""
     return dtype.itemsize < 4 and (xp is np or dtype.kind in "iub")
@@ -190,7 +186,7 @@ def _dense(
         y = product(x, kernel)
     else:
         if _is_short(xp, dtype):
-            x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
+            x, kernel, bias = widen_halves(x), widen_halves(kernel), widen_halves(bias)
         y = matmul_gpu.matmul(xp, _rows(x), kernel)
     y = finished(xp, y, bias, activation)
     if x.ndim != 2:
@@ -226,7 +222,7 @@ def _sent_back(
     g, y, x, kernel = arrays
     dtype = g.dtype
     if _is_short(xp, dtype):
-        g, x, kernel = _wide(g), _wide(x), _wide(kernel)
+        g, x, kernel = widen_halves(g), widen_halves(x), widen_halves(kernel)
     if activation == "relu" and by_bias is None:
         g = g * (y > 0)
     flat = _rows(g)

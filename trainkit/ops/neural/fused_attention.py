@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
@@ -86,11 +87,6 @@ def _attend_rule(q: Spec, k: Spec, v: Spec, mask: Any, *, scale: float, causal: 
     return Spec((*q.shape[:3], v.shape[3]), q.dtype)
 
 
-def _wide(x: Array) -> Array:
-    """16-bit floats as float32: the CPU's BLAS has no shorter type."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
 def _run_compiled(
     q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
 ) -> Array | None:
@@ -110,7 +106,7 @@ def _by_cudnn(
 def _in_blocks(
     xp: ArrayModule, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
 ) -> Any:
-    operands = _wide(q), _wide(k), _wide(v), mask  # scores of float16 would overflow
+    operands = *map(widen_halves, (q, k, v)), mask  # scores of float16 would overflow
     y = attention_gpu.attention(xp, *operands, scale, causal)
     return y if y is None else y.astype(q.dtype, copy=False)
 
@@ -128,7 +124,7 @@ def _attend(
     """Each query's mean of the values, weighted by softmax(scale * query . key)."""
     _check(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
-    y = attention_reference.attention(xp, _wide(q), _wide(k), _wide(v), mask, scale, causal)
+    y = attention_reference.attention(xp, *map(widen_halves, (q, k, v)), mask, scale, causal)
     return y.astype(q.dtype, copy=False)
 
 
@@ -165,7 +161,7 @@ def _gradient_in_blocks(
     scale: float,
     causal: bool,
 ) -> Any:
-    operands = _wide(g), _wide(q), _wide(k), _wide(v), mask
+    operands = *map(widen_halves, (g, q, k, v)), mask
     gradients = attention_gpu.attention_gradient(xp, *operands, scale, causal)
     return gradients and tuple(part.astype(q.dtype, copy=False) for part in gradients)
 
@@ -190,7 +186,7 @@ def attention_gradient(
 ) -> Any:
     """What `attend` sends back to query, key and value."""
     dtype = q.dtype
-    g, q, k, v = map(_wide, (g, q, k, v))
+    g, q, k, v = map(widen_halves, (g, q, k, v))
     gradients = attention_reference.attention_gradient(xp, g, q, k, v, mask, scale, causal)
     return tuple(part.astype(dtype, copy=False) for part in gradients)
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
 norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
 
 Axes = tuple[int, ...]
-
-
-def _wide(x: Any) -> Any:
-    """float16 and bfloat16 as float32, and the dtype to go back to."""
-    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
 
 
 def _statistics_axes(axis: Axes, rank: int, over_batch: bool) -> Axes:
@@ -148,9 +142,9 @@ def fused_normalization(
     shape = _parameter_shape(x, axis)
     y, centre, spread = norm_reference.normalized(
         xp,
-        _wide(x),
-        None if scale is None else _wide(scale).reshape(shape),
-        None if offset is None else _wide(offset).reshape(shape),
+        widen_halves(x),
+        None if scale is None else widen_halves(scale).reshape(shape),
+        None if offset is None else widen_halves(offset).reshape(shape),
         _statistics_axes(axis, x.ndim, over_batch),
         epsilon,
         centred,
@@ -230,13 +224,13 @@ def fused_normalization_gradient(
     result.
     """
     shape, dtype = _parameter_shape(x, axis), _vector_dtype(x, scale)
-    wide = _wide(g)
+    wide = widen_halves(g)
     scale, by_mean, by_variance = (
-        None if v is None else _wide(v).reshape(shape) for v in (scale, by_mean, by_variance)
+        None if v is None else widen_halves(v).reshape(shape) for v in (scale, by_mean, by_variance)
     )
     axes = _statistics_axes(axis, x.ndim, over_batch)
     result, product = norm_reference.normalized_gradient(
-        xp, wide, _wide(x), scale, by_mean, by_variance, axes, epsilon, centred
+        xp, wide, widen_halves(x), scale, by_mean, by_variance, axes, epsilon, centred
     )
     outer = tuple(i for i in range(x.ndim) if i not in axis)
     sums = (product.sum(axis=outer), wide.sum(axis=outer))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, LONG_FORMULA
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
@@ -106,11 +105,6 @@ _TANH_SCALE, _CUBIC = elementwise_reference.TANH_SCALE, elementwise_reference.CU
 _DENSITY = elementwise_reference.DENSITY
 
 
-def _wide(x: Array) -> Array:
-    """Halves as float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
 @primitive(
     shapes.floating,
     semantics=ELEMENTWISE,
@@ -121,7 +115,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 
     (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
     """
-    return elementwise_reference.gelu_tanh(xp, _wide(x)).astype(x.dtype, copy=False)
+    return elementwise_reference.gelu_tanh(xp, widen_halves(x)).astype(x.dtype, copy=False)
 
 
 @primitive(
@@ -132,7 +126,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`, s * (1 + x * (1 - s) * slope of 2 * u)."""
-    by_x = elementwise_reference.gelu_tanh_gradient(xp, g, _wide(x))
+    by_x = elementwise_reference.gelu_tanh_gradient(xp, g, widen_halves(x))
     return by_x.astype(g.dtype, copy=False)
 
 
@@ -165,7 +159,7 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
 
     For x < 0 by the tail below x: 1 + erf(x / sqrt(2)) cancels there.
     """
-    wide = _wide(x)
+    wide = widen_halves(x)
     return elementwise_reference.gelu_erf(xp, wide, normal_tail(wide)).astype(x.dtype, copy=False)
 
 
@@ -178,7 +172,7 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
-    wide = _wide(x)
+    wide = widen_halves(x)
     by_x = elementwise_reference.gelu_erf_gradient(xp, g, wide, normal_tail(wide))
     return by_x.astype(g.dtype, copy=False)
 

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMMON, COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -30,14 +29,9 @@ from trainkit.ops.math.elementwise import add, multiply, subtract, tanh
 from trainkit.ops.neural.activations import sigmoid
 
 
-def _wide(x: Any) -> Any:
-    """16-bit floats as float32."""
-    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
-
-
 def _widen(function: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
     """What `function` gives of these, 16-bit floats being float32 to it; `None` stays `None`."""
-    parts = function(*map(_wide, arrays), **settings)
+    parts = function(*map(widen_halves, arrays), **settings)
     return parts and tuple(part.astype(arrays[0].dtype, copy=False) for part in parts)
 
 

@@ -18,6 +18,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec, TensorShape
@@ -39,11 +40,6 @@ FEWEST_KEPT = 1 << 10
 MOST_KEPT_BYTES = 1 << 23
 """Writing more gradients and reading them again takes longer than another exponential, and memory.
 Dense labels take as much themselves, so with them gradients of all sizes are kept."""
-
-
-def _wide(x: Array) -> Array:
-    """16-bit floats as float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _keeps_gradients(x: Tensor, most_bytes: float = math.inf) -> bool:
@@ -100,7 +96,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
     _check_dense(labels, logits)
-    shifted, powers = shifted_powers(xp, _wide(logits))
+    shifted, powers = shifted_powers(xp, widen_halves(logits))
     losses = _dense_losses(xp, labels, shifted, powers.sum(axis=-1, keepdims=True))
     return losses.astype(logits.dtype, copy=False)
 
@@ -114,7 +110,7 @@ def _dense_losses(xp: ArrayModule, labels: Array, shifted: Array, sums: Array) -
     """The losses, for which `shifted` is used up."""
     shifted -= xp.log(sums)
     # A label of 0 counts nothing, even where the probability is 0.
-    shifted = xp.where(labels == 0, shifted.dtype.type(0), shifted * _wide(labels))
+    shifted = xp.where(labels == 0, shifted.dtype.type(0), shifted * widen_halves(labels))
     return -shifted.sum(axis=-1)
 
 
@@ -160,8 +156,8 @@ def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
-    _, powers = shifted_powers(xp, _wide(logits))
-    wide = _wide(labels)
+    _, powers = shifted_powers(xp, widen_halves(logits))
+    wide = widen_halves(labels)
     powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
     powers -= wide
     powers *= g[..., None]
@@ -292,7 +288,7 @@ def _compiled_pair(labels: Array, logits: Array) -> Any:
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
-    shifted, powers = shifted_powers(xp, _wide(logits))
+    shifted, powers = shifted_powers(xp, widen_halves(logits))
     losses = _sparse_losses(xp, _pick(xp, labels), shifted, powers.sum(axis=-1))
     if xp is not np:
         losses = xp.where(_is_class(labels, logits), losses, math.nan)
@@ -357,7 +353,7 @@ def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
-    powers = softmax_reference.softmax(xp, _wide(logits))
+    powers = softmax_reference.softmax(xp, widen_halves(logits))
     flat = powers.reshape(-1, logits.shape[-1])
     flat[_pick(xp, labels)] -= 1
     powers *= g[..., None]

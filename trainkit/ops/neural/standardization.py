@@ -13,6 +13,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -26,11 +27,6 @@ norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
 Axes = tuple[int, ...]
 
 
-def _wide(x: Array) -> Array:
-    """16-bit floats as float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
 @primitive(
     shapes.unchanged,
     name="standardized",
@@ -41,7 +37,7 @@ def standardized(
     xp: ArrayModule, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon) along axes; not centred, the mean counts as 0."""
-    wide = _wide(x)
+    wide = widen_halves(x)
     deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
     y: Array = norm_reference.apart(xp, deviations, axis, epsilon)[0]
     return y.astype(x.dtype, copy=False)
@@ -57,7 +53,7 @@ def standardized_gradient(
     xp: ArrayModule, g: Array, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
 ) -> Array:
     """What `standardized` sends back: (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon)."""
-    wide, g = _wide(x), _wide(g)
+    wide, g = widen_halves(x), widen_halves(g)
     deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
     y, factor = norm_reference.apart(xp, deviations, axis, epsilon)
     along = g - g.mean(axis=axis, keepdims=True) if centred else g

@@ -150,7 +150,8 @@ irfft_transposed.gradients(lambda gg, y, g, *, n: _irfft(gg, n=n))
 # ------------------------------------------------------------------ complex tensors
 
 
-def _complex(x: Any) -> Tensor:
+def as_complex(x: Any) -> Tensor:
+    """A tensor of complex numbers; real ones get the imaginary part 0."""
     tensor = as_tensor(x)
     return tensor if tensor.dtype.is_complex else cast(tensor, complex_dtype(tensor.dtype))
 
@@ -161,7 +162,7 @@ def complex_fft(x: Any, rank: int = 1) -> Tensor:
     Raises:
         ShapeError: `x` has fewer axes.
     """
-    result: Tensor = _fft(_complex(x), rank=rank)
+    result: Tensor = _fft(as_complex(x), rank=rank)
     return result
 
 
@@ -171,7 +172,7 @@ def complex_ifft(x: Any, rank: int = 1) -> Tensor:
     Raises:
         ShapeError: `x` has fewer axes.
     """
-    result: Tensor = _ifft(_complex(x), rank=rank)
+    result: Tensor = _ifft(as_complex(x), rank=rank)
     return result
 
 
@@ -228,7 +229,7 @@ def complex_irfft(x: Any, fft_length: int | None = None) -> Tensor:
         ShapeError: `x` is a scalar.
         InvalidArgumentError: `fft_length` is less than 1.
     """
-    tensor = _complex(x)
+    tensor = as_complex(x)
     if len(tensor.shape) == 0:
         raise ShapeError("irfft: needs one axis at least, got a scalar")
     _check_length(fft_length, "irfft")

@@ -16,10 +16,11 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import divide, multiply, negative, subtract, where
-from trainkit.ops.special.chebyshev import log_above_zero, series_between, widened
+from trainkit.ops.special.chebyshev import log_above_zero, series_between
 
 _LEAST_LARGE = 8.0
 _PHASE = math.sqrt(0.5)
@@ -125,7 +126,7 @@ def _y1(xp: ArrayModule, x: Array) -> Array:
 
 
 def _above_zero(xp: ArrayModule, function: Callable[..., Array], x: Array) -> Array:
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return xp.where(wide < 0, xp.nan, function(xp, xp.maximum(wide, 0))).astype(x.dtype)
 
 
@@ -137,7 +138,7 @@ def bessel_j0(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.bessel_j0([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    return _j0(xp, xp.abs(widened(xp, x))).astype(x.dtype)
+    return _j0(xp, xp.abs(widen_halves(x))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -148,7 +149,7 @@ def bessel_j1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.bessel_j1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return (xp.sign(wide) * _j1(xp, xp.abs(wide))).astype(x.dtype)
 
 
@@ -174,13 +175,13 @@ def bessel_y1(xp: ArrayModule, x: Array) -> Array:
     return _above_zero(xp, _y1, x)
 
 
-def _over_argument(y: Tensor, x: Tensor) -> Tensor:
-    """J1(x) / x, whose limit at 0 is 1/2."""
+def over_argument(y: Tensor, x: Tensor) -> Tensor:
+    """J1(x) / x or I1(x) / x, whose limit at 0 is 1/2."""
     at_zero = equal(x, 0)
     return where(at_zero, 0.5, divide(y, where(at_zero, 1, x)))
 
 
 bessel_j0.gradients(lambda g, y, x: multiply(g, negative(bessel_j1(x))))
-bessel_j1.gradients(lambda g, y, x: multiply(g, subtract(bessel_j0(x), _over_argument(y, x))))
+bessel_j1.gradients(lambda g, y, x: multiply(g, subtract(bessel_j0(x), over_argument(y, x))))
 bessel_y0.gradients(lambda g, y, x: multiply(g, negative(bessel_y1(x))))
 bessel_y1.gradients(lambda g, y, x: multiply(g, subtract(bessel_y0(x), divide(y, x))))

@@ -21,11 +21,6 @@ def series_between(coefficients: Sequence[float], low: float, high: float, x: Ar
     return series_at(coefficients, (2 * x - (low + high)) / (high - low))
 
 
-def widened(xp: ArrayModule, x: Array) -> Array:
-    """Halves as float32."""
-    return x.astype(xp.float32) if x.dtype.itemsize < 4 else x
-
-
 def log_above_zero(xp: ArrayModule, x: Array) -> Array:
     """log(x), that of the least number for 0, so that a product with 0 is 0."""
     return xp.log(xp.maximum(x, xp.finfo(x.dtype).tiny))

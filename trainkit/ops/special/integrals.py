@@ -14,11 +14,12 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import widen_halves
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import divide, exp, log, multiply, square, subtract, where
 from trainkit.ops.math.trigonometry import cos, sin
-from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between, widened
+from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between
 
 _D_SMALL = (
     0.2954024494198404, -0.3686101010183668, 0.19573707613330618, -0.08879096156869916,
@@ -147,7 +148,7 @@ def dawsn(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.dawsn([1.0]).numpy()
         array([0.5380795], dtype=float32)
     """
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return (xp.sign(wide) * _dawson(xp, xp.abs(wide))).astype(x.dtype)
 
 
@@ -182,7 +183,7 @@ def expint(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.expint([1.0]).numpy()
         array([1.8951179], dtype=float32)
     """
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return xp.where(wide < 0, xp.nan, _ei(xp, xp.maximum(wide, 0))).astype(x.dtype)
 
 
@@ -223,7 +224,7 @@ def fresnel_cos(xp: ArrayModule, x: Array) -> Array:
     def small(u: Array) -> Array:
         return u * series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return (xp.sign(wide) * _fresnel(xp, xp.abs(wide), small, sine=False)).astype(x.dtype)
 
 
@@ -239,7 +240,7 @@ def fresnel_sin(xp: ArrayModule, x: Array) -> Array:
     def small(u: Array) -> Array:
         return u**3 * series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return (xp.sign(wide) * _fresnel(xp, xp.abs(wide), small, sine=True)).astype(x.dtype)
 
 
@@ -270,7 +271,7 @@ def spence(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.spence([2.0]).numpy()
         array([-0.82246703], dtype=float32)
     """
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     size = xp.maximum(wide, 0)
     beyond = xp.maximum(size, 1.5)
     # by the value at 1 / x, since Li2(1 - x) + Li2(1 - 1 / x) = -log(x)**2 / 2

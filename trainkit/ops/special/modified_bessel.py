@@ -15,10 +15,10 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.tensor import Tensor
-from trainkit.ops.math.comparisons import equal
-from trainkit.ops.math.elementwise import add, divide, multiply, negative, sign, subtract, where
-from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between, widened
+from trainkit.core.dtypes import widen_halves
+from trainkit.ops.math.elementwise import add, divide, multiply, negative, sign, subtract
+from trainkit.ops.special.bessel import over_argument
+from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between
 
 _I0_SMALL = (
     0.338397637204738, -0.30468267234319835, 0.17162090152220863, -0.09490109704804749,
@@ -113,7 +113,7 @@ def _small_k(xp: ArrayModule, x: Array) -> tuple[Array, Array]:
 
 def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
     """K of an order, times exp(x) if `scaled`; NaN below 0."""
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     size = xp.maximum(wide, 0)
     low = _small_k(xp, size)[order]
     beyond = xp.maximum(size, 2)
@@ -133,7 +133,7 @@ def i0e(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i0e([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    return _scaled_i0(xp, xp.abs(widened(xp, x))).astype(x.dtype)
+    return _scaled_i0(xp, xp.abs(widen_halves(x))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -144,7 +144,7 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1e([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    return _scaled_i1(xp, widened(xp, x)).astype(x.dtype)
+    return _scaled_i1(xp, widen_halves(x)).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -155,7 +155,7 @@ def i0(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i0([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    size = xp.abs(widened(xp, x))
+    size = xp.abs(widen_halves(x))
     return (_scaled_i0(xp, size) * xp.exp(size)).astype(x.dtype)
 
 
@@ -167,7 +167,7 @@ def i1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    wide = widened(xp, x)
+    wide = widen_halves(x)
     return (_scaled_i1(xp, wide) * xp.exp(xp.abs(wide))).astype(x.dtype)
 
 
@@ -215,17 +215,11 @@ def bessel_k1e(xp: ArrayModule, x: Array) -> Array:
     return _k(xp, 1, x, scaled=True)
 
 
-def _over_argument(y: Tensor, x: Tensor) -> Tensor:
-    """I1(x) / x, whose limit at 0 is 1/2."""
-    at_zero = equal(x, 0)
-    return where(at_zero, 0.5, divide(y, where(at_zero, 1, x)))
-
-
 i0.gradients(lambda g, y, x: multiply(g, i1(x)))
-i1.gradients(lambda g, y, x: multiply(g, subtract(i0(x), _over_argument(y, x))))
+i1.gradients(lambda g, y, x: multiply(g, subtract(i0(x), over_argument(y, x))))
 i0e.gradients(lambda g, y, x: multiply(g, subtract(i1e(x), multiply(sign(x), y))))
 i1e.gradients(
-    lambda g, y, x: multiply(g, subtract(i0e(x), add(_over_argument(y, x), multiply(sign(x), y))))
+    lambda g, y, x: multiply(g, subtract(i0e(x), add(over_argument(y, x), multiply(sign(x), y))))
 )
 bessel_k0.gradients(lambda g, y, x: multiply(g, negative(bessel_k1(x))))
 bessel_k1.gradients(lambda g, y, x: multiply(g, negative(add(bessel_k0(x), divide(y, x)))))
