@@ -18,11 +18,7 @@ SOURCE = Source(
     mirrors=(MIRROR,),
     folders=("", "boston_housing"),
 )
-
-
-def available() -> bool:
-    """Whether `load_data()` finds the file on this machine, without a network."""
-    return SOURCE.available()
+available = SOURCE.available
 
 
 def load_data(

@@ -21,11 +21,7 @@ SOURCE = Source(
     folders=("", "california_housing"),
 )
 _ROWS = {"small": 600, "large": None}
-
-
-def available() -> bool:
-    """Whether `load_data()` finds the file on this machine, without a network."""
-    return SOURCE.available()
+available = SOURCE.available
 
 
 def load_data(

@@ -22,11 +22,7 @@ TEST_FILES = ("test_batch.bin",)
 RECORD = 1 + PIXELS
 
 _EDITION = Edition(SOURCE, FOLDER, TRAIN_FILES, TEST_FILES, classes=(10,))
-
-
-def available() -> bool:
-    """Whether `load_data()` finds the files on this machine, without a network."""
-    return _EDITION.available()
+available = _EDITION.available
 
 
 def load_data(path: str | os.PathLike[str] | None = None) -> tuple[Part, Part]:

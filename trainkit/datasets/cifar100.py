@@ -24,11 +24,7 @@ RECORD = 2 + PIXELS
 
 _LABELS = ("coarse", "fine")  # in the order in which they stand before the pixels
 _EDITION = Edition(SOURCE, FOLDER, TRAIN_FILES, TEST_FILES, classes=(20, 100))
-
-
-def available() -> bool:
-    """Whether `load_data()` finds the files on this machine, without a network."""
-    return _EDITION.available()
+available = _EDITION.available
 
 
 def load_data(

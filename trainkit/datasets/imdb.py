@@ -32,11 +32,7 @@ WORDS = Source(
     folders=("", "imdb"),
 )
 _PAIRS = (("x_train", "y_train"), ("x_test", "y_test"))
-
-
-def available() -> bool:
-    """Whether `load_data()` finds the file on this machine, without a network."""
-    return SOURCE.available()
+available = SOURCE.available
 
 
 def load_data(

@@ -38,11 +38,7 @@ _TOPICS = (
     "strategic-metal livestock retail ipi iron-steel rubber heat jobs lei bop zinc orange pet-chem "
     "dlr gas silver wpi hog lead"
 )
-
-
-def available() -> bool:
-    """Whether `load_data()` finds the file on this machine, without a network."""
-    return SOURCE.available()
+available = SOURCE.available
 
 
 def load_data(

@@ -14,7 +14,7 @@ from trainkit.core.dtypes import set_floatx as set_floatx
 from trainkit.core.names import next_number as _next_number
 from trainkit.core.names import reset_names as _reset_names
 from trainkit.core.names import unknown_name as _unknown_name
-from trainkit.core.tensor import is_tensor as _is_tensor
+from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.keras.config import backend as backend
 from trainkit.keras.config import epsilon as epsilon
 from trainkit.keras.config import set_epsilon as set_epsilon
@@ -113,16 +113,6 @@ def is_int_dtype(dtype: Any) -> bool:
         True
     """
     return _as_dtype(dtype).is_integer
-
-
-def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor or a variable.
-
-    Example:
-        >>> tk.keras.backend.is_tensor(tk.ones(2))
-        True
-    """
-    return _is_tensor(x)
 
 
 _OLDER = "trainkit.compat.keras_backend"

@@ -36,10 +36,10 @@ from trainkit.ops.neural.signed_activations import silu as silu
 from trainkit.ops.neural.signed_activations import swish as swish
 from trainkit.ops.neural.softmax import powers_share as _powers_share
 from trainkit.ops.neural.softmax_cross_entropy import (
-    softmax_cross_entropy_with_logits as _softmax_loss,
+    softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
 )
 from trainkit.ops.neural.softmax_cross_entropy import (
-    sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
+    sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
 )
 from trainkit.ops.neural.sparse_labels import collapse_repeated as collapse_repeated
 from trainkit.ops.neural.sparse_labels import ctc_beam_search_decoder as ctc_beam_search_decoder
@@ -139,42 +139,6 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
 
 
 # ---------------------------------------------------------------------- losses
-
-
-def softmax_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, axis: int = -1, name: str | None = None
-) -> Tensor:
-    """-sum(labels * log_softmax(logits)) along `axis`, one value a row.
-
-    Args:
-        labels: probabilities, of the shape of `logits`.
-        logits: (..., classes).
-        axis: that of the classes.
-
-    Example:
-        >>> tk.nn.softmax_cross_entropy_with_logits([[0.0, 1.0]], [[0.0, 0.0]]).numpy().round(4)
-        array([0.6931], dtype=float32)
-    """
-    return _softmax_loss(labels, logits, axis)
-
-
-def sparse_softmax_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, name: str | None = None
-) -> Tensor:
-    """-log_softmax(logits) at the label, one value a row.
-
-    Args:
-        labels: ints (...) in [0, classes).
-        logits: (..., classes).
-
-    Raises:
-        InvalidArgumentError: a label is not in [0, classes).
-
-    Example:
-        >>> tk.nn.sparse_softmax_cross_entropy_with_logits([1], [[0.0, 0.0]]).numpy().round(4)
-        array([0.6931], dtype=float32)
-    """
-    return _sparse_softmax_loss(labels, logits)
 
 
 def sigmoid_cross_entropy_with_logits(

@@ -13,7 +13,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from trainkit.core.files.local_paths import local_path
 
@@ -86,12 +85,7 @@ class AtomicFile:
         if fd >= 0:
             os.close(fd)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if self._temporary != self.path:
                 with contextlib.suppress(OSError) if error else contextlib.nullcontext():

@@ -11,6 +11,9 @@ from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.ops.sampling import keras_random as _random
+from trainkit.ops.sampling.keras_random import normal as random_normal
+from trainkit.ops.sampling.keras_random import truncated_normal as truncated_normal
+from trainkit.ops.sampling.keras_random import uniform as random_uniform
 from trainkit.tf import arrays
 
 if TYPE_CHECKING:
@@ -167,39 +170,6 @@ def count_params(x: Tensor | Variable) -> int:
         6
     """
     return math.prod(x.shape)
-
-
-def random_normal(
-    shape: Shape,
-    mean: TensorLike = 0.0,
-    stddev: Any = 1.0,
-    dtype: DTypeLike | None = None,
-    seed: Seed | None = None,
-) -> Tensor:
-    """Numbers of a normal distribution."""
-    return _random.normal(shape, mean, stddev, dtype, seed)
-
-
-def truncated_normal(
-    shape: Shape,
-    mean: TensorLike = 0.0,
-    stddev: Any = 1.0,
-    dtype: DTypeLike | None = None,
-    seed: Seed | None = None,
-) -> Tensor:
-    """Numbers of a normal distribution within two standard deviations."""
-    return _random.truncated_normal(shape, mean, stddev, dtype, seed)
-
-
-def random_uniform(
-    shape: Shape,
-    minval: TensorLike = 0.0,
-    maxval: TensorLike = 1.0,
-    dtype: DTypeLike | None = None,
-    seed: Seed | None = None,
-) -> Tensor:
-    """Numbers drawn evenly from `minval` to before `maxval`."""
-    return _random.uniform(shape, minval, maxval, dtype, seed)
 
 
 def random_bernoulli(
