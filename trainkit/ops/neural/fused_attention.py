@@ -124,8 +124,10 @@ def _attend(
     """Each query's mean of the values, weighted by softmax(scale * query . key)."""
     _check(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
-    y = attention_reference.attention(xp, *map(widen_halves, (q, k, v)), mask, scale, causal)
-    return y.astype(q.dtype, copy=False)
+    dtype = q.dtype
+    q, k, v = map(widen_halves, (q, k, v))
+    y = attention_reference.attention(xp, q, k, v, mask, scale, causal)
+    return y.astype(dtype, copy=False)
 
 
 def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: Any) -> Any:
