@@ -70,6 +70,7 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_transforms.py _NEAR _PAIRS
         kernels/elementwise/elementwise_compiled.py _ZERO
         kernels/elementwise/elementwise_reference.py _ERF_TOP _ERF_BOTTOM _MILLS_TOP _MILLS_BOTTOM
+        kernels/elementwise/elementwise_reference.py _SELU_ALPHA _SELU_SCALE
         kernels/elementwise/half_elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
@@ -77,9 +78,8 @@ OF_NO_MACHINE = {
         kernels/random/random_tuned.py _LOW _HALVES_PER_BLOCK
         kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
         kernels/reductions/reductions_compiled.py _NEGATIVE_INFINITE _GREATEST_NAN _FIRST_NEGATIVE
-        kernels/reductions/reductions_tuned.py _FEWEST_ROWS
+        kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
         kernels/softmax/softmax_columns.py _LEAST
-        ops/neural/activations.py _SELU_ALPHA _SELU_SCALE
         ops/neural/cross_entropy.py EPSILON
         ops/neural/ctc.py _FAR
         ops/neural/fake_quant.py FLOAT8
@@ -161,6 +161,8 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
+        kernels/reductions/reductions_compiled.py _NEAR
+        kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
         kernels/threads/malloc.py LASTING_BYTES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS

@@ -38,8 +38,11 @@ CASES = [
     case("softmax", ops.softmax, normal(3, 4, 2), axis=(0, 2)),
     case("softmax_gradient", softmax.softmax_gradient, normal(3, 4), normal(3, 4), axis=0),
     case("log_softmax", ops.log_softmax, normal(3, 4), axis=0, order=3),
+    case("log_softmax_gradient", softmax.log_softmax_gradient, normal(3, 4), normal(3, 4), axis=0),
     case("sparsemax", ops.sparsemax, distinct(3, 4)),
     case("silu_gradient", gated_activations.silu_gradient, GRADIENT, INPUT),
+    case("elu_gradient", activations.elu_gradient, GRADIENT, INPUT, alpha=1.3),
+    case("selu_gradient", activations.selu_gradient, GRADIENT, INPUT),
     case("gelu_tanh_gradient", gated_activations.gelu_tanh_gradient, GRADIENT, INPUT),
     case("gelu_erf_gradient", gated_activations.gelu_erf_gradient, GRADIENT, INPUT),
 ]

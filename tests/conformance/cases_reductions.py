@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.conformance.table import case, complex_normal, distinct, normal, positive
 from trainkit import ops
+from trainkit.ops.linear_algebra.square_sums import square_sum
 from trainkit.ops.math import cumulative, reductions, statistics
 
 QUANTILE = {"q": (0.2, 0.7), "axis": 1, "method": "linear", "keepdims": False, "skip_nan": False}
@@ -13,6 +14,8 @@ CASES = [
     case("sum", ops.sum, normal(3, 4)),
     case("sum", ops.sum, normal(3, 4, 2), axis=(0, -1), keepdims=True),
     case("sum", ops.sum, complex_normal(3, 4), axis=1),
+    case("square_sum", square_sum, normal(3, 4, 2), axis=(0, 2), keepdims=False, order=3),
+    case("square_sum", square_sum, normal(3, 4), axis=None, keepdims=True),
     case("mean", ops.mean, normal(3, 4, 2), axis=(0, 2)),
     case("mean", ops.mean, normal(3, 4), keepdims=True),
     case("spread", reductions.spread, normal(3), normal(3, 4), axis=1, keepdims=False, mean=False),

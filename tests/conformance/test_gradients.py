@@ -98,8 +98,11 @@ def attempt(function, *args, **kwargs):
         return None
 
 
-FLOATS_ALONE = {"softmax_gradient", "silu_gradient", "spread", "irfft_transposed"}
-"""Steps of gradients, which are never given anything else."""
+FLOATS_ALONE = {
+    *("softmax_gradient", "log_softmax_gradient", "silu_gradient", "elu_gradient"),
+    *("selu_gradient", "spread", "irfft_transposed", "square_sum"),
+}
+"""Steps of gradients and of lengths, which are never given anything else."""
 
 
 def dtypes_of(case):

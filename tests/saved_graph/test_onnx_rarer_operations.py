@@ -191,6 +191,17 @@ def test_complex_numbers_of_any_batch(function, tmp_path):
     compare(function, [tk.TensorSpec([None, 10])], draws((10,)), tmp_path / "f.onnx", 5e-3)
 
 
+# ---------------------------------------------------------------------- lengths
+
+
+def lengths(x):
+    return tk.norm(x), tk.norm(x, axis=-1), tk.norm(x, axis=[1, 2], keepdims=True)
+
+
+def test_lengths_of_any_batch(tmp_path):
+    compare(lengths, [tk.TensorSpec([None, 4, 5])], draws((4, 5)), tmp_path / "f.onnx", 1e-5)
+
+
 # ---------------------------------------------------------------------- what can't be written
 
 

@@ -25,7 +25,7 @@ TEXTS = {
         "trainkit.saved_graph.standalone",
     ),
     1.0507009873554805: (  # SELU
-        "trainkit.ops.neural.activations",
+        "trainkit.kernels.elementwise.elementwise_reference",
         "trainkit.saved_graph.onnx.rules.activations_forms",
         "trainkit.saved_graph.standalone",
     ),

@@ -3132,6 +3132,14 @@ OPERATIONS.update(
         "leaky_relu": lambda x, negative_slope: np.where(x > 0, x, x * negative_slope),
         "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
         "celu": lambda x, alpha: np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha),
+        "elu_gradient": lambda g, x, alpha: np.where(
+            x > 0, g, g * (np.exp(np.minimum(x, 0)) * alpha)
+        ),
+        "selu_gradient": lambda g, x: np.where(
+            x >= 0,
+            g * 1.0507009873554805,
+            g * (np.exp(np.minimum(x, 0)) * (1.0507009873554805 * 1.6732632423543772)),
+        ),
         "selu": lambda x: (
             1.0507009873554805 * np.maximum(x, 0)
             + 1.0507009873554805 * 1.6732632423543772 * np.expm1(np.minimum(x, 0))
@@ -3164,11 +3172,15 @@ OPERATIONS.update(
         "softmax": _softmax,
         "softmax_gradient": _softmax_gradient,
         "log_softmax": _log_softmax,
+        "log_softmax_gradient": lambda g, y, axis: (
+            g - np.exp(y) * np.sum(g, axis=axis, keepdims=True)
+        ),
         "sparsemax": _sparsemax,
         "sparsemax_weights": _sparsemax_weights,
         "fake_quant": _fake_quant,
         # reductions
         "sum": _sum,
+        "square_sum": lambda x, axis, keepdims: _sum(np.square(x), axis, keepdims),
         "mean": _mean,
         "max": _extreme(np.max),
         "min": _extreme(np.min),

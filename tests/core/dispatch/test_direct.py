@@ -107,6 +107,7 @@ def test_rows_are_reduced_in_numpys_order(rows, length, dtype):
     x[-1, :] = -0.0
     with np.errstate(all="ignore"):
         assert bits(native.row_sums(x)) == bits(np.add.reduce(x, 1))
+        assert bits(native.row_square_sums(x)) == bits(np.add.reduce(np.square(x), 1))
         assert bits(native.row_products(x)) == bits(np.multiply.reduce(x, 1))
 
 
@@ -114,6 +115,7 @@ def test_rows_of_other_arrays_are_left_to_numpy():
     x = np.ones((4, 6), "float32")
     for other in (x.T, x[:, ::2], x[0], x.astype("int32"), x.astype("float16"), 3.0):
         assert native.row_sums(other) is None
+        assert native.row_square_sums(other) is None
         assert native.row_products(other) is None
 
 

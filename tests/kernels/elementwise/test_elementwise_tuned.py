@@ -23,7 +23,11 @@ KERNELS = {
 LARGE = (5, PARALLEL // 5 + 1)
 SHAPES = [LARGE, (3, 7), (1, 13)]
 ENDS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, -1e-30, 88.5, -88.5, 300, -300, 6, -6]
-SETTINGS = {"clip": {"x_min": -0.5, "x_max": 0.25}}
+SETTINGS = {
+    "clip": {"x_min": -0.5, "x_max": 0.25},
+    "leaky_relu": {"negative_slope": 0.3},
+    "elu_gradient": {"alpha": 0.7},
+}
 
 
 def inputs_of(name, rng, shape):
@@ -61,10 +65,10 @@ def test_kernels_said_to_be_exact_give_the_bits_of_the_plain_version(name, shape
 @pytest.mark.parametrize("name", [name for name in KERNELS if not KERNELS[name].exact])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kernels_equal_the_formula_in_float64_to_float32(name, shape, rng):
-    arrays = inputs_of(name, rng, shape)
-    expected = PRIMITIVES[name].run([x.astype("float64") for x in arrays], {})
+    arrays, settings = inputs_of(name, rng, shape), SETTINGS.get(name, {})
+    expected = PRIMITIVES[name].run([x.astype("float64") for x in arrays], settings)
     kernel_family.set_mode("eager")
-    found = PRIMITIVES[name].run(arrays, {})
+    found = PRIMITIVES[name].run(arrays, settings)
     assert bool(KERNELS[name]._ready) == (found.size >= KERNELS[name].fewest)
     np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
 
@@ -94,7 +98,20 @@ def test_limits_that_are_zero_or_nan_give_the_bits_of_the_plain_version(limits):
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu", "softplus"])
+@pytest.mark.parametrize("slope", [0.0, -0.5, 1.0, 1.5, np.nan])
+def test_slopes_that_are_no_part_of_1_give_the_bits_of_the_plain_version(slope):
+    x = np.tile(np.float32([-0.0, 0.0, np.nan, np.inf, -np.inf, 1, -1, 2]), PARALLEL // 8)
+    results = []
+    for mode in ("eager", "off"):
+        kernel_family.set_mode(mode)
+        with np.errstate(invalid="ignore"):
+            results.append(PRIMITIVES["leaky_relu"].run((x,), {"negative_slope": slope}))
+    assert results[0].tobytes() == results[1].tobytes()
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(results[0], np.where(x > 0, x, x * np.float32(slope)))
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu", "softplus", "elu", "selu"])
 def test_gradients_with_compiled_kernels_agree_with_differences(name, rng):
     kernel_family.set_mode("eager")
     x = tk.constant((rng.normal(size=LARGE) * 2).astype("float32"))

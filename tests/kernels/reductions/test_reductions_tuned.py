@@ -10,6 +10,7 @@ from trainkit.core.dispatch.eager import WIDE
 from trainkit.kernels.elementwise import parallel_ufuncs
 from trainkit.kernels.reductions import reductions_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST
+from trainkit.ops.linear_algebra.square_sums import square_sum
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -291,3 +292,73 @@ def test_other_sums_of_bfloat16_are_left_to_numpy(eager):
     assert reductions_tuned.axis_sum(x, None, False) is None
     assert reductions_tuned.axis_sum(x.T, 0, False) is None
     assert reductions_tuned.axis_sum(x[:3], 0, False) is None
+
+
+def sequential_sums(x):
+    """The sum as it is defined: runs of 256 are added up 16 at a time, then all of them."""
+    end = x.size // 4096 * 4096
+    runs = x[:end].reshape(-1, 16, 256)
+    sums = runs[:, 0].copy()
+    for i in range(1, 16):
+        sums += runs[:, i]
+    total = np.add.reduce(sums, None)
+    return total + np.add.reduce(x[end:]) if end < x.size else total
+
+
+@pytest.mark.parametrize("size", [FEWEST, 64 * 4096, 65 * 4096, 65 * 4096 + 7, 300 * 4096 + 4095])
+def test_sums_of_all_have_one_order_from_the_caches_and_from_memory(eager, rng, size):
+    x = rng.normal(size=size).astype("float32")
+    assert reductions_tuned.axis_sum(x, None, False) == sequential_sums(x)
+    assert reductions_tuned.axis_square_sum(x, None, False) == sequential_sums(x * x)
+
+
+SQUARED = [
+    ((130, 127), None), ((300, 600), 0), ((300, 600), 1), ((5, 6, 600), 1), ((40, 3, 200), (1, 2)),
+    ((2, 9000), 1), ((1, 70000), 0), ((70000,), 0), ((4, 4, 4), None), ((20, 30, 40), (0, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "axis"), SQUARED, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_of_squares_have_the_bits_of_sums_of_squares(eager, rng, shape, axis, dtype, keepdims):
+    x = tk.constant(rng.normal(size=shape), dtype)
+    for operand in (x, tk.transpose(x)):
+        at = axis if operand is x else None
+        squares = tk.ops.sum(tk.square(operand), at, keepdims)
+        found = square_sum(operand, axis=at, keepdims=keepdims)
+        assert found.dtype == squares.dtype
+        assert found.shape == squares.shape
+        assert found.numpy().tobytes() == squares.numpy().tobytes()
+
+
+@pytest.mark.parametrize("shape", [(4096,), (70, 300), (3, 5, 7001)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_all_are_as_exact_as_numpys(eager, rng, shape, dtype):
+    x = np.exp(rng.normal(size=shape) / 100).astype(dtype)
+    x[..., ::3] *= -1
+    exact = np.prod(x.astype("longdouble"))
+    for keepdims in (False, True):
+        found = tk.ops.prod(x, keepdims=keepdims)
+        assert found.shape == (len(shape) * (1,) if keepdims else ())
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, exact, rtol=np.finfo(dtype).eps * x.size**0.5)
+    for special in (0.0, np.nan, np.inf):
+        x.flat[x.size // 2] = special
+        np.testing.assert_array_equal(tk.ops.prod(x).numpy(), np.prod(x.astype("longdouble")))
+
+
+@pytest.mark.parametrize("shape", [(70, 300), (9, 7001)])
+def test_products_of_rows_have_the_bits_of_numpys(rng, shape):
+    x = rng.normal(size=shape).astype("float32")
+    np.testing.assert_array_equal(tk.ops.prod(x, 1), np.prod(x, 1))
+    np.testing.assert_array_equal(tk.ops.prod(x, 1, keepdims=True), np.prod(x, 1, keepdims=True))
+    np.testing.assert_array_equal(tk.ops.prod(x, 0), np.prod(x, 0))
+    np.testing.assert_array_equal(tk.ops.prod(x[:, ::2], 1), np.prod(x[:, ::2], 1))
+
+
+def test_large_arrays_leave_their_products_to_numpy_where_no_row_is_whole():
+    x = np.ones((70, 300), "float32")
+    assert reductions_tuned.axis_product(x.T, axis=None, keepdims=False) is None
+    assert reductions_tuned.axis_product(x, axis=0, keepdims=False) is None
+    assert reductions_tuned.axis_product(x.astype("int32"), axis=None, keepdims=False) is None

@@ -136,3 +136,32 @@ def test_softmax_along_other_axes_is_left_to_the_plain_version(eager):
     assert softmax_tuned.softmax(x, (0, 1)) is None
     assert softmax_tuned.softmax(x.astype("float64"), -1) is None
     assert softmax_tuned.softmax(x, (-1,)) is not None
+
+
+@pytest.mark.parametrize("shape", [(90, 10, 11), (300, 40), (9000, 1), (70, 300)])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 3e5])
+def test_log_softmax_and_its_gradient_equal_formulas(eager, rng, shape, turned, offset):
+    """A large number in all places takes no digits of the results."""
+    x = (np.round(rng.normal(size=shape) * 9) + offset).astype("float32")
+    g = rng.normal(size=shape).astype("float32")
+    if turned:
+        x, g = np.asfortranarray(x), np.asfortranarray(g)
+    wide = x.astype("float64") - x.max(-1, keepdims=True)
+    expected = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
+    y = softmax_tuned.log_softmax(x, -1)
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
+    slope = g - np.exp(expected) * g.sum(-1, keepdims=True, dtype="float64")
+    found = softmax_tuned.log_softmax_gradient(g, y, x.ndim - 1)
+    np.testing.assert_allclose(found, slope, rtol=1e-5, atol=2e-6)
+
+
+def test_log_softmax_of_numbers_that_are_not_finite_is_that_of_the_plain_version(eager, rng):
+    x = rng.normal(size=(300, 40)).astype("float32")
+    x[0, 3], x[1, 2], x[2, 0], x[3] = np.nan, np.inf, -np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        centred = x - x.max(-1, keepdims=True)
+        expected = centred - np.log(np.exp(centred).sum(-1, keepdims=True))
+    np.testing.assert_allclose(softmax_tuned.log_softmax(x, -1), expected, rtol=1e-6, atol=1e-6)
+    assert softmax_tuned.log_softmax(x, 0) is None
+    assert softmax_tuned.log_softmax(x.astype("float64"), -1) is None

@@ -17,7 +17,7 @@ import numpy as np
 
 from trainkit.core.process.requirements import REINSTALL
 
-VERSION = 9
+VERSION = 10
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None
@@ -115,6 +115,11 @@ def squared_distances(x: Any, centre: float) -> Any:
 def row_sums(x: Any) -> Any:
     """Sums of the rows of a matrix of floats, as NumPy makes them; `None` as for `cubes`."""
     return NATIVE.row_sums(x) if is_on() else None
+
+
+def row_square_sums(x: Any) -> Any:
+    """Sums of the squares of the rows of a matrix of floats, likewise."""
+    return NATIVE.row_square_sums(x) if is_on() else None
 
 
 def row_products(x: Any) -> Any:

@@ -52,6 +52,11 @@ def relu_gradient(xp: Any, g: Array, y: Array) -> Array:
     return g * (y > 0)
 
 
+def leaky_relu(xp: Any, x: Array, *, negative_slope: float) -> Array:
+    """`x` above 0, negative_slope * x below it, with a slope in (0, 1]: the greater of the two."""
+    return xp.maximum(x, x * negative_slope)
+
+
 def clip(xp: Any, x: Array, *, x_min: float, x_max: float) -> Array:
     """min(max(x, x_min), x_max)."""
     return xp.minimum(xp.maximum(x, x_min), x_max)
@@ -63,6 +68,16 @@ def clip(xp: Any, x: Array, *, x_min: float, x_max: float) -> Array:
 def sigmoid(xp: Any, x: Array) -> Array:
     """1 / (1 + e**-x)."""
     return 1 / (1 + xp.exp(-x))
+
+
+def hard_sigmoid(xp: Any, x: Array) -> Array:
+    """x / 6 + 1/2, between 0 and 1."""
+    return xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+
+
+def hard_silu(xp: Any, x: Array) -> Array:
+    """x * hard_sigmoid(x)."""
+    return x * hard_sigmoid(xp, x)
 
 
 def softplus(xp: Any, x: Array) -> Array:
@@ -101,6 +116,38 @@ def gelu_tanh_gradient(xp: Any, g: Array, x: Array) -> Array:
     s = 1 / _inverse_gate(xp, x, squared)
     slope = squared * (6 * TANH_SCALE * CUBIC) + 2 * TANH_SCALE
     return g * (s * (1 + x * slope * (1 - s)))
+
+
+# ------------------------------------------------------------------ exponential below 0
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def elu_gradient(xp: Any, g: Array, x: Array, *, alpha: float) -> Array:
+    """`g` above 0, g * alpha * e**x elsewhere."""
+    slope = xp.exp(xp.minimum(x, 0)) * alpha
+    return xp.where(x > 0, g, g * slope).astype(g.dtype, copy=False)  # CuPy's bfloat16 is wider
+
+
+def selu(xp: Any, x: Array) -> Array:
+    """scale * x above 0, scale * alpha * (e**x - 1) below it."""
+    below = (_SELU_SCALE * _SELU_ALPHA) * xp.expm1(xp.minimum(x, 0))
+    return _SELU_SCALE * xp.maximum(x, 0) + below
+
+
+def selu_gradient(xp: Any, g: Array, x: Array) -> Array:
+    """g * scale from 0 on, g * scale * alpha * e**x below it."""
+    below = xp.exp(xp.minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA)
+    return xp.where(x >= 0, g * _SELU_SCALE, g * below).astype(g.dtype, copy=False)
+
+
+# ------------------------------------------------------------------ roots
+
+
+def rsqrt(xp: Any, x: Array) -> Array:
+    """1 / sqrt(x)."""
+    return 1 / xp.sqrt(x)
 
 
 # ------------------------------------------------------------------ ratios of polynomials

@@ -18,10 +18,12 @@ from trainkit.kernels.jit.builders import Body, Builder, by_element
 from trainkit.kernels.jit.builders import _function as function_of
 
 # A NaN stays, and of equal numbers the second is taken, as by NumPy's wide loops: of zeros that
-# tells. The second is a number, and no NaN.
+# tells. A number that is the second is no NaN, an array may hold some.
 _MAXIMUM = "{1} if {0} <= {1} else {0}"
 _MINIMUM = "{1} if {0} >= {1} else {0}"
-_LIMITS = ("maximum", "minimum", "clip")
+_MAXIMUM_OF_ARRAYS = "{1} if {0} <= {1} or {1} != {1} else {0}"
+_MINIMUM_OF_ARRAYS = "{1} if {0} >= {1} or {1} != {1} else {0}"
+_OF_ARRAYS = {"maximum": _MAXIMUM_OF_ARRAYS, "minimum": _MINIMUM_OF_ARRAYS}
 _TEXTS = {
     "add": "{} + {}",
     "subtract": "{} - {}",
@@ -79,7 +81,7 @@ def number_function(
     # all else, such as a number of Python beside a bool, would be of another dtype than here
     if {str(dtype) for dtype in trace.dtypes} - {"float32", "bool"}:
         raise NotImplementedError(f"{body.__name__} computes in other dtypes than float32")
-    scope = {"one": np.float32(1), "zero": np.float32(0), **(functions or {})}
+    scope = {"one": np.float32(1), "zero": np.float32(0), "sqrt": np.sqrt, **(functions or {})}
     values, lines = names[: len(arrays)], []
     for call in trace.calls:
         operands = [
@@ -106,9 +108,11 @@ def _texts_of(call: ElementCall, result: str, x: Sequence[str], scope: dict[str,
     """Expressions of the names `x`, of which each becomes `result`, one after the other."""
     if call.name in scope:
         return [f"{call.name}({', '.join(x)})"]
-    if any(source >= 0 for source in call.sources[1:]) and call.name in _LIMITS:
-        raise NotImplementedError(f"{call.name} by an array has no text for Numba")
+    if call.sources[1:] and call.sources[1] >= 0 and call.name in _OF_ARRAYS:
+        return [_OF_ARRAYS[call.name].format(*x)]
     if call.name == "clip":
+        if max(call.sources[1:]) >= 0:
+            raise NotImplementedError("clip by an array has no text for Numba")
         limits = zip((_MAXIMUM, _MINIMUM), x[1:], call.numbers[1:], strict=True)
         texts = [(text, limit) for text, limit, n in limits if isinstance(n, str) or np.isfinite(n)]
         return [text.format(result if i else x[0], limit) for i, (text, limit) in enumerate(texts)]

@@ -214,12 +214,19 @@ def _sum_of_sixteen(x, block, c):
     return total + as_float(x[block, 15, c])
 
 
+_NEAR = 1 << 14
+"""Columns of 16 numbers that a second cache holds: 1 MB."""
+
+
 def _middle_sums(part, parts, x, y):
-    """Sums along the middle axis; of 16 numbers, as sums of all elements have it, by registers."""
+    """Sums along the middle axis; of 16 numbers, as sums of all elements have it, by registers.
+
+    Columns that come from memory are read row by row, in the order in which it sends them.
+    """
     outer, size, inner = x.shape
     start, stop = chunk_range(part, parts, outer, 1)
     for block in range(start, stop):
-        if size == 16:
+        if size == 16 and outer * inner <= _NEAR:
             for c in range(inner):
                 y[block, c] = _sum_of_sixteen(x, block, c)
             continue
@@ -232,3 +239,16 @@ def _middle_sums(part, parts, x, y):
 
 middle_sums = by_parts(READ_CUBE, MATRIX, exact=True, apart=True)(_middle_sums)
 half_middle_sums = by_parts(READ_HALF_CUBE, MATRIX, exact=True, apart=True)(_middle_sums)
+
+
+@by_parts(READ_CUBE, MATRIX, exact=True, apart=True)
+def middle_square_sums(part, parts, x, y):
+    """Sums of squares along the middle axis."""
+    outer, size, inner = x.shape
+    start, stop = chunk_range(part, parts, outer, 1)
+    for block in range(start, stop):
+        for c in range(inner):
+            y[block, c] = x[block, 0, c] * x[block, 0, c]
+        for i in range(1, size):
+            for c in range(inner):
+                y[block, c] += x[block, i, c] * x[block, i, c]

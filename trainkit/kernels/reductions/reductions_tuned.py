@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
-from trainkit.core.dispatch.native import row_sums
+from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
@@ -42,6 +42,9 @@ COLUMN_SUMS = kernel_family.Family(
 )
 MIDDLE_SUMS = kernel_family.Family(
     "middle_sums", "reductions.reductions_compiled", "middle_sums", alone=True
+)
+MIDDLE_SQUARE_SUMS = kernel_family.Family(
+    "middle_square_sums", "reductions.reductions_compiled", "middle_square_sums", alone=True
 )
 HALF_COLUMN_SUMS = kernel_family.Family(
     "reduced_half_columns", "reductions.reductions_compiled", "half_column_sums", alone=True
@@ -246,10 +249,19 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     return total if total is None or total.dtype == x.dtype else total.astype(x.dtype)
 
 
+def axis_square_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """`axis_sum` of the squares, with its bits; sums of rows and of all need no memory for them."""
+    return _float_axis_sum(x, axis, keepdims, of_squares=True)
+
+
 def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     """The same as float32 where that is what bfloat16 is summed in."""
     if x.dtype == bfloat16.dtype:
         return _half_axis_sum(x, axis, keepdims)
+    return _float_axis_sum(x, axis, keepdims)
+
+
+def _float_axis_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = False) -> Array | None:
     if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     cube = _cube(x.shape, axis)
@@ -257,13 +269,16 @@ def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
         return None
     outer, size, inner, is_rows, short, keepdims_shape = cube
     if is_rows:
-        sums = row_sums(x.reshape(outer, size)) if outer >= _FEWEST_ROWS else None
+        add_rows = row_square_sums if of_squares else row_sums
+        sums = add_rows(x.reshape(outer, size)) if outer >= _FEWEST_ROWS else None
         return None if sums is None else sums.reshape(keepdims_shape if keepdims else short)
     if outer == inner == 1:
-        total = _whole_sum(x.reshape(-1))
+        total = _whole_sum(x.reshape(-1), of_squares)
         # The axes that stay may be there, each of size 1.
         shape = keepdims_shape if keepdims else short
         return np.full(shape, total) if shape else total
+    if of_squares:
+        x = np.square(x)
     if outer == 1:
         total = column_sum(x.reshape(size, inner))
     elif inner > 1 and size * inner >= _SMALLEST:
@@ -303,10 +318,10 @@ def _middle_sum(x: Array) -> Array:
     return np.matmul(np.ones((1, x.shape[1]), x.dtype), x) if sums is None else sums
 
 
-def _middle_sum_on_pool(x: Array) -> Array | None:
+def _middle_sum_on_pool(x: Array, family: kernel_family.Family = MIDDLE_SUMS) -> Array | None:
     if x.dtype is not _F32 or x.shape[2] < _BROAD // 4:
         return None
-    run = MIDDLE_SUMS.find((), _SUM_SECONDS * x.size)
+    run = family.find((), _SUM_SECONDS * x.size)
     if run is None:
         return None
     y = np.empty((len(x), x.shape[2]), np.float32)
@@ -314,15 +329,50 @@ def _middle_sum_on_pool(x: Array) -> Array | None:
     return y
 
 
-def _whole_sum(x: Array) -> Any:
+def _whole_sum(x: Array, of_squares: bool) -> Any:
     """The sum of all elements: NumPy adds up the sums of runs in pairs, so the error is small."""
     end = x.size // (_RUN * _RUNS) * (_RUN * _RUNS)
-    total = _middle_sum_on_pool(x[:end].reshape(-1, _RUNS, _RUN))
+    family = MIDDLE_SQUARE_SUMS if of_squares else MIDDLE_SUMS
+    total = _middle_sum_on_pool(x[:end].reshape(-1, _RUNS, _RUN), family)
+    if total is None and of_squares:
+        return _whole_sum(np.square(x), of_squares=False)
     if total is None:
         end = x.size // _RUN * _RUN
         total = x[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)
     total = np.add.reduce(total, None)
-    return total + np.add.reduce(x[end:]) if end < x.size else total
+    tail = np.square(x[end:]) if of_squares else x[end:]
+    return total + np.add.reduce(tail) if tail.size else total
+
+
+FEWEST_MULTIPLIED = 1 << 12
+"""Fewer numbers are multiplied one after the other."""
+_LANES = 1 << 11
+"""So many products are made side by side first, each of numbers that lie as far apart."""
+_FOLD = 16
+"""These are then multiplied by so many."""
+
+
+def axis_product(x: Array, *, axis: Any, keepdims: bool) -> Array | None:
+    """Products of rows or of all of many floats, else `None`.
+
+    Those of rows have the bits of NumPy's, where each product waits for the one before it. Of all
+    elements there would be nothing to do meanwhile, so they are multiplied in vectors.
+    """
+    if x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    cube = _cube(x.shape, axis)
+    if cube is None or cube.inner != 1:
+        return None
+    shape = cube.kept if keepdims else cube.short
+    if cube.outer > 1:
+        products = row_products(x.reshape(cube.outer, cube.size))
+        return None if products is None else products.reshape(shape)
+    end = x.size // _LANES * _LANES
+    flat = x.reshape(-1)
+    lanes = np.multiply.reduce(flat[:end].reshape(-1, _LANES), 0)
+    lanes = np.multiply.reduce(lanes.reshape(_FOLD, -1), 0)
+    total = np.multiply.reduce(lanes) * np.multiply.reduce(flat[end:])
+    return np.full(shape, total) if shape else total
 
 
 def may_use_blas(rank: int, axis: Any) -> bool:

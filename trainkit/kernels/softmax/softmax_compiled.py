@@ -69,6 +69,34 @@ def softmax_gradient(part, parts, g, y, result):
             result[row, c] = y[row, c] * (g[row, c] - level)
 
 
+@by_parts(MATRIX, MATRIX)
+def log_softmax(part, parts, x, y):
+    """The row less its greatest number and the logarithm of sum(exp(row - greatest))."""
+    first, last = chunk_range(part, parts, x.shape[0], 1)
+    for row in range(first, last):
+        top = _greatest(x, row)
+        total = np.float32(0)
+        for c in range(x.shape[1]):
+            # Written at once, as else LLVM would take `top + level` off, which has lost digits.
+            y[row, c] = x[row, c] - top
+            total += exponential(y[row, c])
+        level = np.log(total)
+        for c in range(x.shape[1]):
+            y[row, c] -= level
+
+
+@by_parts(MATRIX, MATRIX, MATRIX)
+def log_softmax_gradient(part, parts, g, y, result):
+    """Each row g - exp(y) * sum(g)."""
+    first, last = chunk_range(part, parts, g.shape[0], 1)
+    for row in range(first, last):
+        level = np.float32(0)
+        for c in range(g.shape[1]):
+            level += g[row, c]
+        for c in range(g.shape[1]):
+            result[row, c] = g[row, c] - exponential(y[row, c]) * level
+
+
 @by_parts(_NUMBERS, MATRIX, VECTOR)
 def loss(part, parts, labels, logits, losses):
     """log(sum(exp(row))) - row[label]."""

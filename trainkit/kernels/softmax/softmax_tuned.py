@@ -23,6 +23,10 @@ SOFTMAX = _kernel("softmax", "softmax", "rows", "rows", plain=4.0)
 SOFTMAX_GRADIENT = _kernel(
     "softmax_rows_gradient", "softmax_gradient", "rows rows", "rows", plain=2.4, compiled=0.12
 )
+LOG_SOFTMAX = _kernel("log_softmax", "log_softmax", "rows", "rows", plain=3.0)
+LOG_SOFTMAX_GRADIENT = _kernel(
+    "log_softmax_gradient", "log_softmax_gradient", "rows rows", "rows", plain=2.4
+)
 
 loss = _kernel("softmax_loss", "loss", "ids rows", "each")
 """Cross-entropy along the last axis of (labels, logits), or `None`; labels have been checked."""
@@ -62,3 +66,13 @@ def softmax(x: Array, axis: Any) -> Array | None:
 def softmax_gradient(g: Array, y: Array, axis: Any) -> Array | None:
     """Its gradient from its output, y * (g - sum(g * y)), or `None`."""
     return SOFTMAX_GRADIENT(g, y) if _is_last(axis, y) else None
+
+
+def log_softmax(x: Array, axis: Any) -> Array | None:
+    """`x` less the logarithm of the sum of exponentials along `axis`, or `None`."""
+    return LOG_SOFTMAX(x) if _is_last(axis, x) else None
+
+
+def log_softmax_gradient(g: Array, y: Array, axis: Any) -> Array | None:
+    """Its gradient from its output, g - exp(y) * sum(g), or `None`."""
+    return LOG_SOFTMAX_GRADIENT(g, y) if _is_last(axis, y) else None

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
+from trainkit.ops.linear_algebra.norms import length
 from trainkit.ops.linear_algebra.norms import norm as norm_
 from trainkit.ops.math.complex_parts import complex_from, conj, imag, real
-from trainkit.ops.math.elementwise import absolute, divide, maximum, multiply, rsqrt, sqrt, square
+from trainkit.ops.math.elementwise import divide, maximum, multiply, rsqrt, sqrt, square
 from trainkit.ops.math.reductions import sum as sum_
 
 if TYPE_CHECKING:
@@ -40,13 +41,12 @@ def norm(
     """
     axis, keep = plain(axis), bool(keepdims)
     x = convert_to_tensor(tensor)
+    if ord in ("euclidean", "fro") or (axis is None and ord == 2):
+        return length(x, axis, keep)
     if axis is None:
-        flat = norm(reshape(x, (-1,)), "euclidean" if ord == "fro" else ord, 0)
+        flat = norm(reshape(x, (-1,)), ord, 0)
         return reshape(flat, (1,) * len(x.shape)) if keep else flat
     pair = isinstance(axis, tuple) and len(axis) == 2
-    if ord in ("euclidean", "fro"):
-        squares = sum_(square(absolute(x)), axis=axis, keepdims=keep)
-        return sqrt(squares)
     single = axis[0] if isinstance(axis, tuple) and not pair else axis
     return norm_(x, ord=ord, axis=single, keepdims=keep)
 
@@ -66,8 +66,8 @@ def normalize(
         >>> x.numpy().round(4), norm.numpy()
         (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
     """
-    length = norm(tensor, ord, axis, keepdims=True)
-    return divide(tensor, length), length
+    norms = norm(tensor, ord, axis, keepdims=True)
+    return divide(tensor, norms), norms
 
 
 def reduce_euclidean_norm(

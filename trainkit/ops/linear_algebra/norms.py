@@ -13,10 +13,12 @@ from trainkit.ops.arrays.axes import expand_dims, moveaxis, squeeze
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matrices import same_type
 from trainkit.ops.linear_algebra.singular_values import singular_values
+from trainkit.ops.linear_algebra.square_sums import square_sum
 from trainkit.ops.math.comparisons import not_equal
 from trainkit.ops.math.elementwise import absolute, cast, power, sqrt, square, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.max_and_argmax import min as min_
+from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as sum_
 
 if TYPE_CHECKING:
@@ -32,15 +34,23 @@ def _to_floats(x: Any) -> Tensor:
     return tensor if tensor.dtype == norm_dtype else cast(tensor, norm_dtype)
 
 
-def _length(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The root of the sum of squares."""
-    squares = square(absolute(x) if x.dtype.is_complex else x)
-    return sqrt(sum_(squares, axis=axis, keepdims=keepdims))
+def length(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    """The root of the sum of squares.
+
+    Args:
+        x: tensor of any shape; integers become the default float.
+        axis: int, ints, or `None` for all.
+        keepdims: keep the reduced axes with size 1.
+    """
+    x = _to_floats(x)
+    if x.dtype.is_complex:
+        return sqrt(sum_(square(absolute(x)), axis=axis, keepdims=keepdims))
+    return sqrt(square_sum(x, axis=axis_setting(axis), keepdims=keepdims))
 
 
 def _vector_norm(x: Tensor, order: Any, axis: int, keepdims: bool) -> Tensor:
     if order is None or order == 2:
-        return _length(x, axis, keepdims)
+        return length(x, axis, keepdims)
     if isinstance(order, str):
         raise InvalidArgumentError(f"norm: ord={order!r} is for matrices; give two axes")
     size = absolute(x)
@@ -58,7 +68,7 @@ def _vector_norm(x: Tensor, order: Any, axis: int, keepdims: bool) -> Tensor:
 
 def _matrix_norm(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -> Tensor:
     if order in (None, "fro"):
-        return _length(x, axes, keepdims)
+        return length(x, axes, keepdims)
     if order in ("nuc", 2, -2):
         return _by_singular_values(x, order, axes, keepdims)
     sums = {1: 0, -1: 0, _INFINITY: 1, -_INFINITY: 1}
@@ -114,7 +124,7 @@ def norm(
     rank = len(tensor.shape)
     if axis is None:
         if ord is None or (ord == 2 and rank == 1):
-            return _length(tensor, None, keepdims)
+            return length(tensor, None, keepdims)
         axes = tuple(range(rank))
     else:
         axes = shapes.canonical_axes(axis, rank, "norm")

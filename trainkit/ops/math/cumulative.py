@@ -16,7 +16,11 @@ from trainkit.core.dispatch.facets import AXIS, NO_REDUCTION, REDUCTION, Direct,
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.reductions.reductions_tuned import FEWEST_RUNNING
+from trainkit.kernels.reductions.reductions_tuned import (
+    FEWEST_MULTIPLIED,
+    FEWEST_RUNNING,
+    axis_product,
+)
 from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled_sum
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import ravel
@@ -307,6 +311,7 @@ def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
     name="prod",
     semantics=REDUCTION,
     lowering=NO_REDUCTION,
+    tuned=Tuned(axis_product, fewest=FEWEST_MULTIPLIED),
     direct=Direct("reduction", (np.multiply,)),
 )
 def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:

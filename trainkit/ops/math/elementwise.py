@@ -32,7 +32,11 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, ON_LARGE, Tensor, convert_to_tensor, wrap
-from trainkit.kernels.elementwise import bfloat16_casts_tuned, elementwise_tuned
+from trainkit.kernels.elementwise import (
+    bfloat16_casts_tuned,
+    elementwise_reference,
+    elementwise_tuned,
+)
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
 from trainkit.ops.math.comparisons import (
@@ -326,7 +330,7 @@ sqrt = ufunc(
 sqrt.gradients(lambda g, y, x: _if_any(divide(multiply(g, 0.5), conjugated(y)), g))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.rsqrt.facet())
 def rsqrt(xp: ArrayModule, x: Array) -> Array:
     """Reciprocal square root 1 / sqrt(x).
 
@@ -334,7 +338,7 @@ def rsqrt(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.rsqrt([4.0, 0.25]).numpy()
         array([0.5, 2. ], dtype=float32)
     """
-    return 1 / xp.sqrt(x)
+    return elementwise_reference.rsqrt(xp, x)
 
 
 rsqrt.gradients(lambda g, y, x: _if_any(along(g, multiply(multiply(y, square(y)), -0.5)), g))

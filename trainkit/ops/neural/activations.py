@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, RESULT
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, RESULT
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
-from trainkit.ops.math.comparisons import greater, greater_equal, less, logical_and
+from trainkit.ops.math.comparisons import greater, less, logical_and
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -91,11 +91,20 @@ relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(y, 0), less(y,
 relu6.declare(residuals=frozenset({RESULT}))
 
 
-@primitive(shapes.floating, name="leaky_relu", semantics=ELEMENTWISE)
+def _leaky_by_kernel(x: Array, *, negative_slope: float) -> Array | None:
+    return elementwise_tuned.leaky_relu(x, negative_slope) if 0 < negative_slope <= 1 else None
+
+
+@primitive(
+    shapes.floating,
+    name="leaky_relu",
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.leaky_relu.facet(_leaky_by_kernel),
+)
 def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
     """`x` above 0, negative_slope * x below it."""
-    if 0 < negative_slope <= 1:  # the greater of the two is the right one, in one pass
-        return xp.maximum(x, x * negative_slope)
+    if 0 < negative_slope <= 1:
+        return elementwise_reference.leaky_relu(xp, x, negative_slope=negative_slope)
     return xp.where(x > 0, x, x * negative_slope)
 
 
@@ -197,7 +206,7 @@ def softsign(xp: ArrayModule, x: Array) -> Array:
 softsign.gradients(lambda g, y, x: divide(g, square(add(absolute(x), 1))))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.hard_sigmoid.facet())
 def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above.
 
@@ -205,7 +214,7 @@ def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.hard_sigmoid([-9.0, 0.0, 9.0]).numpy()
         array([0. , 0.5, 1. ], dtype=float32)
     """
-    return xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+    return elementwise_reference.hard_sigmoid(xp, x)
 
 
 hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3)), 1 / 6))
@@ -225,7 +234,11 @@ def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
 sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -1, 1)), 0.5))
 
 
-@primitive(shapes.unchanged_number, semantics=ELEMENTWISE)
+@primitive(
+    shapes.unchanged_number,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.clip.facet(lambda x: elementwise_tuned.clip(x, -1, 1)),
+)
 def hard_tanh(xp: ArrayModule, x: Array) -> Array:
     """`x` limited to the range from -1 to 1.
 
@@ -233,7 +246,7 @@ def hard_tanh(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.hard_tanh([-9.0, 0.5, 9.0]).numpy()
         array([-1. ,  0.5,  1. ], dtype=float32)
     """
-    return xp.minimum(xp.maximum(x, -1), 1)
+    return elementwise_reference.clip(xp, x, x_min=-1, x_max=1)
 
 
 hard_tanh.gradients(lambda g, y, x: keep_where(g, between(x, -1, 1)))
@@ -247,17 +260,34 @@ def between(x: Any, low: float, high: float) -> Tensor:
 # ------------------------------------------------------------------ exponential below 0
 
 
+@primitive(
+    shapes.unchanged,
+    promotion=FLOATS,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.elu_gradient.facet(
+        lambda g, x, *, alpha: elementwise_tuned.elu_gradient(g, x, alpha)
+    ),
+)
+def elu_gradient(xp: ArrayModule, g: Array, x: Array, *, alpha: float) -> Array:
+    """`g` times the slope of `elu`: 1 above 0, alpha * exp(x) elsewhere."""
+    return elementwise_reference.elu_gradient(xp, g, x, alpha=alpha)
+
+
+def _elu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor, *, alpha: float) -> Tensor:
+    bend = where(greater(x, 0), 0, multiply(exp(minimum(x, 0)), alpha))
+    return multiply(multiply(h, g), bend)
+
+
+elu_gradient.gradients(lambda h, out, g, x, *, alpha: elu_gradient(h, x, alpha=alpha), _elu_bend)
+
+
 @primitive(shapes.floating, name="elu", semantics=ELEMENTWISE)
 def _elu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
     """`x` above 0, alpha * (exp(x) - 1) below it."""
     return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0))
 
 
-_elu.gradients(
-    lambda g, y, x, *, alpha: multiply(
-        g, where(greater(x, 0), 1, multiply(exp(minimum(x, 0)), alpha))
-    )
-)
+_elu.gradients(lambda g, y, x, *, alpha: elu_gradient(g, x, alpha=alpha))
 
 
 def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
@@ -279,8 +309,22 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     return _elu(x, alpha=float(alpha))
 
 
-_SELU_ALPHA = 1.6732632423543772
-_SELU_SCALE = 1.0507009873554805
+@primitive(
+    shapes.unchanged,
+    promotion=FLOATS,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.selu_gradient.facet(),
+)
+def selu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `selu`: scale from 0 on, scale * alpha * exp(x) below it."""
+    return elementwise_reference.selu_gradient(xp, g, x)
+
+
+def _selu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
+    return multiply(h, keep_where(selu_gradient(g, x), less(x, 0)))
+
+
+selu_gradient.gradients(lambda h, out, g, x: selu_gradient(h, x), _selu_bend)
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
@@ -293,20 +337,10 @@ def selu(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.selu([-1.0, 1.0]).numpy().round(4)
         array([-1.1113,  1.0507], dtype=float32)
     """
-    below = (_SELU_SCALE * _SELU_ALPHA) * xp.expm1(xp.minimum(x, 0))
-    return _SELU_SCALE * xp.maximum(x, 0) + below
+    return elementwise_reference.selu(xp, x)
 
 
-selu.gradients(
-    lambda g, y, x: multiply(
-        g,
-        where(
-            greater_equal(x, 0),
-            _SELU_SCALE,
-            multiply(exp(minimum(x, 0)), _SELU_SCALE * _SELU_ALPHA),
-        ),
-    )
-)
+selu.gradients(lambda g, y, x: selu_gradient(g, x))
 
 
 @primitive(shapes.floating, name="celu", semantics=ELEMENTWISE)

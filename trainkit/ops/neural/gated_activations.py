@@ -64,7 +64,7 @@ silu.gradients(lambda g, y, x: silu_gradient(g, x))
 silu.declare(residuals=frozenset({0}))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.hard_silu.facet())
 def hard_silu(xp: ArrayModule, x: Array) -> Array:
     """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244.
 
@@ -72,7 +72,7 @@ def hard_silu(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.hard_silu([0.0, 9.0]).numpy()
         array([0., 9.], dtype=float32)
     """
-    return x * xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+    return elementwise_reference.hard_silu(xp, x)
 
 
 hard_silu.gradients(

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, FLAT, FLOATS, TRACE, Direct, Tuned
+from trainkit.core.dispatch.facets import AXIS, FLAT, FLOATS, TRACE, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -18,7 +18,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.softmax import softmax_reference, softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.comparisons import greater
-from trainkit.ops.math.elementwise import cast, exp, keep_where, multiply, subtract
+from trainkit.ops.math.elementwise import cast, exp, keep_where, multiply, negative, subtract
 from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import sigmoid
@@ -121,16 +121,36 @@ def powers_share(x: Any, axis: Any = -1) -> Tensor:
     name="log_softmax",
     semantics=AXIS,
     lowering=TRACE,
-    tuned=Tuned(on_gpu=(softmax_gpu.log_softmax,)),
+    tuned=softmax_tuned.LOG_SOFTMAX.facet(
+        softmax_tuned.log_softmax, on_gpu=(softmax_gpu.log_softmax,)
+    ),
 )
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""
     return softmax_reference.log_softmax(xp, x, axis) if x.size else x
 
 
-_log_softmax.gradients(
-    lambda g, y, x, *, axis: subtract(g, multiply(exp(y), total(g, axis=axis, keepdims=True)))
+@primitive(
+    shapes.unchanged,
+    promotion=FLOATS,
+    semantics=AXIS,
+    lowering=TRACE,
+    tuned=softmax_tuned.LOG_SOFTMAX_GRADIENT.facet(softmax_tuned.log_softmax_gradient),
 )
+def log_softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
+    """Gradient by the input of log_softmax, g - exp(y) * sum(g), from its output `y`."""
+    return g - xp.exp(y) * g.sum(axis=axis, keepdims=True)
+
+
+def _log_softmax_bend(h: Tensor, out: Tensor, g: Tensor, y: Tensor, *, axis: Any) -> Tensor:
+    return negative(multiply(multiply(h, exp(y)), total(g, axis=axis, keepdims=True)))
+
+
+log_softmax_gradient.gradients(
+    lambda h, out, g, y, *, axis: subtract(h, total(multiply(h, exp(y)), axis=axis, keepdims=True)),
+    _log_softmax_bend,
+)
+_log_softmax.gradients(lambda g, y, x, *, axis: log_softmax_gradient(g, y, axis=axis))
 
 
 def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:

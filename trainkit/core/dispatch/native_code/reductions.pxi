@@ -142,15 +142,14 @@ cdef bint axes_of(PyArrayObject *a, dict settings, Cube *cube):
 
 
 cdef class DirectReduction(Direct):
-    """Sums, products, maxima and minima."""
+    """Sums, products, maxima and minima, of the elements or of what one more ufunc makes of them."""
 
     cdef Reducer reducer
-    cdef bint multiplies
+    cdef Loops first
 
-    def __init__(self, ufunc):
+    def __init__(self, ufunc, first=None):
         self.reducer = Reducer(ufunc)
-        self.multiplies = ufunc is np.multiply
-        self.any_size = self.multiplies
+        self.first = None if first is None else Loops(first)
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -163,24 +162,17 @@ cdef class DirectReduction(Direct):
         initial = setting(settings, "initial")
         if initial is not NOTHING and initial is not None:
             return None
-        if PyArray_SIZE(a) > DIRECT:
-            return self.products_of_rows(a, &cube)
+        operands = <object>a
+        if self.first is not None:
+            if not is_float(descr):
+                return None
+            operands = apply1(self.first, operands)
         y = empty(cube.nd, cube.dims, descr)
         self.reducer.reduce(
-            kind_of(descr), PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y), &cube,
+            kind_of(descr), bytes_of(operands), PyArray_BYTES(<PyArrayObject *>y), &cube,
             PyArray_ITEMSIZE(a),
         )
         return y
-
-
-    cdef object products_of_rows(self, PyArrayObject *a, Cube *cube):
-        """Of a large array, whose other products are left to NumPy."""
-        cdef cnp.npy_intp dims[2]
-        if cube.inner != 1 or cube.outer == 1:
-            return None
-        dims[0], dims[1] = cube.outer, cube.size
-        y = row_products(view(a, 2, dims))
-        return None if y is None else view(<PyArrayObject *>y, cube.nd, cube.dims)
 
 
 cdef inline void divide_all(int kind, char *y, cnp.npy_intp n, double by) noexcept:

@@ -69,18 +69,31 @@ cdef void add_four_blocks(
             y[k] += x[k * stride + i]
 
 
-cdef void add_rows(Float *x, Py_ssize_t rows, Py_ssize_t n, Float *y) noexcept nogil:
+cdef inline Float *squared(Float *x, Py_ssize_t n, Float *squares) noexcept nogil:
+    """`n` numbers as they are, or their squares if there is memory for those."""
+    cdef Py_ssize_t i
+    if squares is NULL:
+        return x
+    for i in range(n):
+        squares[i] = x[i] * x[i]
+    return squares
+
+
+cdef void add_rows(
+    Float *x, Py_ssize_t rows, Py_ssize_t n, Float *y, Float *squares
+) noexcept nogil:
+    """Sums of rows, or of their squares, for which there is memory of `TOGETHER` rows then."""
     cdef Py_ssize_t row = 0, k
     cdef Float sums[TOGETHER]
     while row < rows:
         if row + TOGETHER <= rows:
-            add_four(x + row * n, n, n, sums)
+            add_four(squared(x + row * n, TOGETHER * n, squares), n, n, sums)
             for k in range(TOGETHER):
                 y[row + k] = sums[k] + 0  # NumPy begins with 0, so that no sum is -0.0
             row += TOGETHER
         else:
             # The one row stands for those that are not there.
-            add_four(x + row * n, 0, n, sums)
+            add_four(squared(x + row * n, n, squares), 0, n, sums)
             y[row] = sums[0] + 0
             row += 1
 
@@ -107,11 +120,18 @@ cdef void multiply_rows(Float *x, Py_ssize_t rows, Py_ssize_t n, Float *y) noexc
             x += n
 
 
-cdef object reduced_rows(object x, bint products):
+cdef enum Reduced:
+    SUMS
+    SQUARE_SUMS
+    PRODUCTS
+
+
+cdef object reduced_rows(object x, Reduced kind):
     cdef PyArrayObject *a
     cdef cnp.npy_intp rows, n
     cdef char *x_bytes
     cdef char *y_bytes
+    cdef char *squares = NULL
     if not is_array(x):
         return None
     a = <PyArrayObject *>x
@@ -120,43 +140,55 @@ cdef object reduced_rows(object x, bint products):
     rows, n = PyArray_DIM(a, 0), PyArray_DIM(a, 1)
     y = empty(1, &rows, PyArray_DESCR(a))
     x_bytes, y_bytes = bytes_of(x), bytes_of(y)
+    if kind == SQUARE_SUMS:
+        squares = <char *>PyMem_Malloc(TOGETHER * n * PyArray_ITEMSIZE(a))
+        if squares is NULL:
+            raise MemoryError
     if PyArray_DESCR(a) is F32:
         with nogil:
-            if products:
+            if kind == PRODUCTS:
                 multiply_rows(<float *>x_bytes, rows, n, <float *>y_bytes)
             else:
-                add_rows(<float *>x_bytes, rows, n, <float *>y_bytes)
+                add_rows(<float *>x_bytes, rows, n, <float *>y_bytes, <float *>squares)
     else:
         with nogil:
-            if products:
+            if kind == PRODUCTS:
                 multiply_rows(<double *>x_bytes, rows, n, <double *>y_bytes)
             else:
-                add_rows(<double *>x_bytes, rows, n, <double *>y_bytes)
+                add_rows(<double *>x_bytes, rows, n, <double *>y_bytes, <double *>squares)
+    PyMem_Free(squares)
     return y
 
 
 cdef dict ROWS_AS_NUMPY = {}
 
 
-cdef bint has_rows_of_numpy(bint products) except -1:
+cdef bint has_rows_of_numpy(Reduced kind) except -1:
     """Whether rows are reduced in the order of this NumPy, which may be another in a later one."""
-    if products not in ROWS_AS_NUMPY:
-        ufunc = np.multiply if products else np.add
+    if kind not in ROWS_AS_NUMPY:
+        ufunc = np.multiply if kind == PRODUCTS else np.add
         same = True
         for n in (5, 131, 1000):
             x = np.cos(np.arange(9.0 * n)).reshape(9, n) * 2
             for dtype in (np.float32, np.float64):
                 rows = x.astype(dtype)
-                same = same and reduced_rows(rows, products).tobytes() == ufunc.reduce(rows, 1).tobytes()
-        ROWS_AS_NUMPY[products] = same
-    return ROWS_AS_NUMPY[products]
+                reduced = reduced_rows(rows, kind).tobytes()
+                operands = np.square(rows) if kind == SQUARE_SUMS else rows
+                same = same and reduced == ufunc.reduce(operands, 1).tobytes()
+        ROWS_AS_NUMPY[kind] = same
+    return ROWS_AS_NUMPY[kind]
 
 
 def row_sums(x):
     """Sums of the rows of a matrix of floats in C order, as NumPy makes them; `None` for others."""
-    return reduced_rows(x, False) if has_rows_of_numpy(False) else None
+    return reduced_rows(x, SUMS) if has_rows_of_numpy(SUMS) else None
+
+
+def row_square_sums(x):
+    """The same of the squares of the numbers."""
+    return reduced_rows(x, SQUARE_SUMS) if has_rows_of_numpy(SQUARE_SUMS) else None
 
 
 def row_products(x):
     """The same of products."""
-    return reduced_rows(x, True) if has_rows_of_numpy(True) else None
+    return reduced_rows(x, PRODUCTS) if has_rows_of_numpy(PRODUCTS) else None

@@ -48,6 +48,11 @@ def reduce(to: GraphBuilder, kind: str, x: Value, axis: Axes, keepdims: bool) ->
 onnx_form("sum")(lambda to, x, axis, keepdims: reduce(to, "ReduceSum", wide(to, x), axis, keepdims))
 
 
+@onnx_form("square_sum")
+def _square_sum(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
+    return reduce(to, "ReduceSumSquare", x, axis, keepdims)
+
+
 @onnx_form("prod")
 def _prod(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
     return reduce(to, "ReduceProd", wide(to, x), axis, keepdims)
