@@ -432,11 +432,25 @@ CALLS = [
 """All of them."""
 
 DIFFERENTIATED = (
-    *("add", "multiply", "divide", "x + row", "x * 2.0", "square", "sqrt", "power of 3.0"),
-    *("x ** y", "maximum", "clip", "exp", "log", "sin", "tanh", "erf", "where", "sigmoid", "relu"),
-    *("elu", "gelu", "silu", "softplus", "softmax", "log_softmax", "sum", "sum of columns"),
-    *("mean", "max of rows", "prod of rows", "variance", "norm", "logsumexp of rows"),
-    *("cumsum of rows", "reshape", "transpose", "concat", "stack", "split", "tile", "pad"),
-    *("roll", "x[2:8]", "rows of numbers", "matmul", "einsum of products", "layer normalization"),
+    *("add", "x - y", "multiply", "divide", "x + row", "x * 2.0", "1.0 - x", "1.0 / x", "negative"),
+    *("abs", "square", "sqrt", "rsqrt", "reciprocal", "power of 3.0", "power of 2", "power of 2.5"),
+    *("x ** y", "maximum", "minimum", "maximum of 0.5", "clip", "squared difference"),
+    *("add of three", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin"),
+    *("acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "atanh", "erf", "lgamma"),
+    *("digamma", "logaddexp", "where", "where, 0.0", "cast to float64", "sigmoid", "relu", "relu6"),
+    *("leaky_relu", "elu", "selu", "gelu", "gelu by tanh", "silu", "softplus", "softsign"),
+    *("log_sigmoid", "hard_sigmoid", "hard_silu", "mish", "softmax", "log_softmax", "sum"),
+    *("sum of columns", "sum of rows", "mean", "mean of columns", "mean of rows", "max"),
+    *("max of columns", "max of rows", "min", "min of rows", "prod", "prod of rows", "variance"),
+    *("variance of rows", "std", "norm", "norm of rows", "logsumexp of rows", "cumsum of rows"),
+    *("cumsum of columns", "cumprod of rows", "reshape", "transpose", "transpose, copied"),
+    *("expand_dims", "squeeze", "concat", "concat of columns", "stack", "stack of columns"),
+    *("split", "split of columns", "unstack", "tile", "repeat", "pad", "roll", "roll of columns"),
+    *("flip", "broadcast_to", "x[1]", "x[2:8]", "x[:, 3]", "x[..., None]", "x[mask]"),
+    *("rows of numbers", "columns of numbers", "scatter of rows", "diag", "diag_part", "tril"),
+    *("matmul", "matmul, transposed", "product by a row", "dot", "outer", "einsum of products"),
+    *("einsum of rows", "trace", "inverse", "determinant", "cholesky", "solve", "bias_add"),
+    *("l2_normalize", "layer normalization", "embedding", "softmax cross entropy of labels"),
+    *("mean squared error", "dropout"),
 )
 """Calls that are measured with the gradients by their operands of floats, too."""

@@ -171,3 +171,14 @@ def test_gradients_are_those_of_differences(align):
 def test_what_does_not_fit_is_refused(call, words):
     with pytest.raises(tk.errors.InvalidArgumentError, match=words):
         call()
+
+
+@pytest.mark.parametrize("k", [-2, 0, 3])
+@pytest.mark.parametrize("shape", [(0,), (1,), (4,), (2, 3, 4), (2, 0)])
+def test_a_diagonal_that_is_not_finite_leaves_zeros_beside_it(shape, k):
+    x = np.full(shape, np.inf, "float32")
+    n = shape[-1] + abs(k)
+    expected = np.zeros((*shape[:-1], n, n), "float32")
+    for i in range(shape[-1]):
+        expected[..., i + max(-k, 0), i + max(k, 0)] = np.inf
+    np.testing.assert_array_equal(tk.linalg.diag(x, k=k), expected)

@@ -128,11 +128,12 @@ def _diag_rule(x: Spec, *, k: int) -> Spec:
 @primitive(_diag_rule, name="diag", semantics=ARRANGEMENT)
 def matrix_with_diagonal(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Matrices that are zero but for the diagonal `k`, which is `x` (..., n)."""
-    n = x.shape[-1] + abs(k)
-    out = xp.zeros((*x.shape[:-1], n, n), x.dtype)
-    i = np.arange(x.shape[-1])
-    out[..., i + max(-k, 0), i + max(k, 0)] = x
-    return out
+    lead, length = x.shape[:-1], x.shape[-1]
+    n = length + abs(k)
+    out = xp.zeros((*lead, n * n), x.dtype)
+    start = max(-k, 0) * n + max(k, 0)
+    out[..., start : start + length * (n + 1) : n + 1] = x
+    return out.reshape((*lead, n, n))
 
 
 matrix_with_diagonal.gradients(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,22 +159,30 @@ def tensordot(x1: TensorLike, x2: TensorLike, axes: Any = 2) -> Tensor:
         array([[11.]], dtype=float32)
     """
     a, b = as_tensor(x1), as_tensor(x2)
-    of_a, of_b = _paired_axes(axes, len(a.shape), len(b.shape))
-    names = labels(len(a.shape) + len(b.shape))
-    for_a = names[: len(a.shape)]
-    for_b = names[len(a.shape) :]
+    a_dims, b_dims = tuple(a.shape), tuple(b.shape)
+    of_a, of_b = _paired_axes(axes, len(a_dims), len(b_dims))
     for i, j in zip(of_a, of_b, strict=True):
-        n, m = a.shape[i], b.shape[j]
+        n, m = a_dims[i], b_dims[j]
         if None not in (n, m) and n != m:
             raise ShapeError(
                 f"tensordot: axis {i} of x1 has size {n}, axis {j} of x2 has {m}\n"
-                f"  x1  {tuple(a.shape)}\n  x2  {tuple(b.shape)}"
+                f"  x1  {a_dims}\n  x2  {b_dims}"
             )
+    return _kept_short(product_of_two(a, b, *_terms(of_a, of_b, len(a_dims), len(b_dims))), a, b)
+
+
+@lru_cache(maxsize=256)
+def _terms(
+    of_a: tuple[int, ...], of_b: tuple[int, ...], rank_a: int, rank_b: int
+) -> tuple[str, str, str]:
+    """The letters of the axes of two tensors, of which some are paired, and of their product."""
+    names = labels(rank_a + rank_b)
+    for_a, for_b = names[:rank_a], names[rank_a:]
+    for i, j in zip(of_a, of_b, strict=True):
         for_b[j] = for_a[i]
     output_names = [s for i, s in enumerate(for_a) if i not in of_a]
     output_names += [s for j, s in enumerate(for_b) if j not in of_b]
-    product = product_of_two(a, b, "".join(for_a), "".join(for_b), "".join(output_names))
-    return _kept_short(product, a, b)
+    return "".join(for_a), "".join(for_b), "".join(output_names)
 
 
 def _paired_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

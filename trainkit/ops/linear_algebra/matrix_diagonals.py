@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.axes import expand_dims
-from trainkit.ops.arrays.creation import eye
 from trainkit.ops.arrays.diagonals import diagonal as diagonal_
-from trainkit.ops.arrays.diagonals import tril, triu
-from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.diagonals import matrix_with_diagonal, tril, triu
 from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.dynamic_shapes import like, needs_values
@@ -27,7 +25,7 @@ from trainkit.ops.linear_algebra.matrix_bands import (
     with_band,
 )
 from trainkit.ops.math.comparisons import equal
-from trainkit.ops.math.elementwise import multiply, where
+from trainkit.ops.math.elementwise import where
 from trainkit.ops.math.value_limits import clip
 
 if TYPE_CHECKING:
@@ -72,14 +70,7 @@ def diag(
     if not plainly or (num_rows, num_cols, padding_value) != (-1, -1, 0):
         band = band_of(k, align, "diag")
         return from_band(diagonal, band, num_rows, num_cols, padding_value)
-    d = convert_to_tensor(diagonal)
-    n = d.shape[-1]
-    size = n + abs(int(k))
-    columns = eye(size, dtype=d.dtype)[max(k, 0) : max(k, 0) + n]
-    rows = multiply(expand_dims(d, -1), columns)
-    above, below = (0, int(k)) if k >= 0 else (-int(k), 0)
-    lead = [(0, 0)] * (len(d.shape) - 1)
-    return pad(rows, (*lead, (above, below), (0, 0)))
+    return matrix_with_diagonal(convert_to_tensor(diagonal), k=k)
 
 
 def diag_part(
