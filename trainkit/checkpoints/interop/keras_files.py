@@ -421,14 +421,14 @@ def problem_of(path: str, variable: Variable, shape: Any, dtype: Any) -> Differe
     Values of another float type, or of another integer type, are cast.
     """
     dtype = np.dtype(dtype)
-    text = f"object {shown(variable)}, file {tuple(shape)} {dtype.name}"
     if not variable.shape.is_compatible_with(shape):
-        return Difference("other shape", path, text)
-    return (
-        None
-        if _sort(dtype) == _sort(variable.dtype.dtype)
-        else Difference("other dtype", path, text)
-    )
+        problem = "other shape"
+    elif dtype != variable.dtype.dtype and _sort(dtype) != _sort(variable.dtype.dtype):
+        problem = "other dtype"
+    else:
+        return None
+    text = f"object {shown(variable)}, file {tuple(shape)} {dtype.name}"
+    return Difference(problem, path, text)
 
 
 def _sort(dtype: np.dtype[Any]) -> str:

@@ -11,6 +11,8 @@ Source: the files that Keras 3.15 writes.
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -106,6 +108,7 @@ def overrides(part: Any, method: str) -> bool:
 class _StateTraversal:
     def __init__(self, skipped: Iterable[Any] = ()) -> None:
         self.found: list[Saveable] = []
+        self._positions: dict[str, int] = {}
         self._seen: dict[int, str | None] = {id(part): None for part in skipped}
 
     def visit(self, part: Trackable, path: str) -> None:
@@ -113,6 +116,7 @@ class _StateTraversal:
             self._also(self._seen[id(part)], path)
             return
         self._seen[id(part)] = path
+        self._positions.setdefault(path, len(self.found))
         name = getattr(part, "name", None)
         name = name if isinstance(name, str) else None
         if has_slots(part):
@@ -142,14 +146,19 @@ class _StateTraversal:
 
     def _also(self, first_path: str | None, path: str) -> None:
         """Note that what is at `first_path`, and all below it, is at `path` too."""
-        for item in self.found if first_path else ():
-            if item.path == first_path or item.path.startswith(f"{first_path}/"):
-                item.others.append(path + item.path[len(first_path or "") :])
+        if not first_path or first_path not in self._positions:
+            return
+        # depth first, what is below a path comes right behind it
+        for item in itertools.islice(self.found, self._positions[first_path], None):
+            if item.path != first_path and not item.path.startswith(f"{first_path}/"):
+                return
+            item.others.append(path + item.path[len(first_path) :])
 
     def _container(self, container: Trackable, path: str, open_ones: set[int]) -> None:
         if id(container) in open_ones:
             return
         open_ones.add(id(container))
+        self._positions.setdefault(path, len(self.found))
         used: dict[str, int] = {}
         for item in type(container).parts(container).values():
             if isinstance(item, _CONTAINERS):
@@ -284,6 +293,7 @@ def kind_of_builtin(part: Trackable) -> str | None:
     return kind if type(part).__name__ in ("Model", "Sequential", "Functional") else None
 
 
+@functools.cache
 def snake_case(name: str) -> str:
     """`"MaxPooling2D"` as `"max_pooling2d"`."""
     name = re.sub(r"\W+", "", name)
