@@ -325,7 +325,7 @@ class _ConvTranspose(_Windowed):
             self.output_padding = self._checked_output_padding()
 
     def _checked_output_padding(self) -> tuple[int, ...]:
-        extra = sizes(self, "output_padding", self.output_padding, self.rank, least=0)
+        extra = sizes(self, "output_padding", self.output_padding, self.rank, minimum=0)
         if any(p >= s for p, s in zip(extra, self.strides, strict=True)):
             raise InvalidArgumentError(
                 f"{type(self).__name__}: output_padding {extra} must be below the strides "

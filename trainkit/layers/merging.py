@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class _Merge(Layer):
-    """What these layers share: a list of at least `least` inputs, masks joined by "or"."""
+    """What these layers share: a list of at least `min_inputs` inputs, masks joined by "or"."""
 
-    least = 1
-    most: int | None = None
+    min_inputs = 1
+    max_inputs: int | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -29,8 +29,8 @@ class _Merge(Layer):
             raise InvalidArgumentError(
                 f"{type(self).__name__} {self.name!r} takes a list of tensors, got one tensor"
             )
-        if len(inputs) < self.least or (self.most is not None and len(inputs) > self.most):
-            count = f"{self.least}" if self.most else f"at least {self.least}"
+        if not self.min_inputs <= len(inputs) <= (self.max_inputs or len(inputs)):
+            count = f"{self.min_inputs}" if self.max_inputs else f"at least {self.min_inputs}"
             raise InvalidArgumentError(
                 f"{type(self).__name__} {self.name!r} takes a list of {count} tensors, got "
                 f"{len(inputs)}"
@@ -146,8 +146,8 @@ class Subtract(_Merge):
         array([3.], dtype=float32)
     """
 
-    least = 2
-    most = 2
+    min_inputs = 2
+    max_inputs = 2
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.subtract(a, b)
@@ -277,7 +277,7 @@ class Dot(_Merge):
         array([[11.]], dtype=float32)
     """
 
-    least = most = 2
+    min_inputs = max_inputs = 2
 
     def __init__(self, axes: Any, normalize: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)

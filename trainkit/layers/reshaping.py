@@ -164,7 +164,7 @@ def _pairs(layer: Layer, name: str, value: Any, rank: int) -> Any:
         raise InvalidArgumentError(
             f"{type(layer).__name__}: {name} must be an int, or {rank} ints or pairs, got {value!r}"
         )
-    return tuple(sizes(layer, name, item, 2, least=0) for item in value)
+    return tuple(sizes(layer, name, item, 2, minimum=0) for item in value)
 
 
 def _is_pair(value: Any) -> bool:

@@ -10,7 +10,7 @@ from trainkit.optimizers.base.options import OptimizerOptions
 
 
 class _TwoBetas(Optimizer):
-    """What both have in common: settings and slots."""
+    """What Adam's variants have in common: their settings."""
 
     settings = ("beta_1", "beta_2", "epsilon")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from trainkit.optimizers.adam import check_shares
-from trainkit.optimizers.base.optimizer import Optimizer
-from trainkit.optimizers.base.options import OptimizerOptions
+from trainkit.optimizers.adam_variants import _TwoBetas
 
 
-class Lamb(Optimizer):
+class Lamb(_TwoBetas):
     """Lamb, for large batches: a weight's step is in proportion to its length.
 
     m, v as in Adam;  u = m / (1 - beta_1**t) / (sqrt(v / (1 - beta_2**t)) + epsilon)
@@ -32,21 +30,6 @@ class Lamb(Optimizer):
     """
 
     slots = ("momentum", "velocity")
-    settings = ("beta_1", "beta_2", "epsilon")
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **options: Unpack[OptimizerOptions],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        check_shares("Lamb", beta_1=beta_1, beta_2=beta_2)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
 
     def rates(self, xp: Any, lr: Any, step: Any) -> Any:
         return lr, 1 - xp.power(self.beta_1, step), 1 - xp.power(self.beta_2, step)

@@ -12,8 +12,8 @@ def limits(
     layer: Any,
     name: str,
     value: Any,
-    least: float = -1.0,
-    most: float = 1.0,
+    minimum: float = -1.0,
+    maximum: float = 1.0,
     single_from: float | None = None,
 ) -> tuple[float, float]:
     """The range (low, high) that a setting of a layer stands for.
@@ -21,25 +21,25 @@ def limits(
     Args:
         layer: the layer, for errors.
         name: of the setting.
-        value: a number f, which stands for (-|f|, |f|) cut off at `least`; or two numbers in any
+        value: a number f, which stands for (-|f|, |f|) cut off at `minimum`; or two numbers in any
             order.
-        least: the smallest number allowed.
-        most: the greatest number allowed.
+        minimum: the smallest number allowed.
+        maximum: the greatest number allowed.
         single_from: where the range of a single number begins, in place of -|f|.
 
     Raises:
-        InvalidArgumentError: it is neither, or outside of [least, most].
+        InvalidArgumentError: it is neither, or outside of [minimum, maximum].
     """
     pair = _pair(value)
-    if pair is None or not all(least <= f <= most for f in pair):
+    if pair is None or not all(minimum <= f <= maximum for f in pair):
         raise InvalidArgumentError(
             f"{type(layer).__name__}: {name} must be a number or a pair of numbers within "
-            f"[{least}, {most}], got {value!r}"
+            f"[{minimum}, {maximum}], got {value!r}"
         )
     if len(pair) == 2:
         return min(pair), max(pair)
     high = abs(pair[0])
-    return (max(-high, least) if single_from is None else single_from), high
+    return (max(-high, minimum) if single_from is None else single_from), high
 
 
 def _pair(value: Any) -> tuple[Any, ...] | None:

@@ -261,14 +261,14 @@ def _fill_up(boxes: list[Any], labels: Any) -> tuple[Any, Any]:
     ranks = {np.ndim(some) for some in boxes if len(some)}
     if ranks <= {1}:
         return np.reshape(np.asarray(boxes, np.float32), (-1, 4)), np.asarray(labels, np.int32)
-    most = max(map(len, boxes))
+    count = max(map(len, boxes))
     if any(len(a) != len(b) for a, b in zip(boxes, labels, strict=True)):
         raise InvalidArgumentError(
             f"there are {[len(b) for b in boxes]} boxes and {[len(b) for b in labels]} labels"
         )
     full, named = (
-        np.zeros((len(boxes), most, 4), "float32"),
-        np.full((len(boxes), most), -1, "int32"),
+        np.zeros((len(boxes), count, 4), "float32"),
+        np.full((len(boxes), count), -1, "int32"),
     )
     for i, (some, box_labels) in enumerate(zip(boxes, labels, strict=True)):
         if len(some):

@@ -74,16 +74,16 @@ def one_of(layer: Any, name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     return value
 
 
-def whole(layer: Any, name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
-    """`value` as an int of at least `least`, and at most `most`.
+def whole(layer: Any, name: str, value: Any, minimum: int = 1, maximum: float = math.inf) -> int:
+    """`value` as an int of at least `minimum`, and at most `maximum`.
 
     Raises:
         InvalidArgumentError: it is none.
     """
     # NumPy's integers are meant, too; True has an `__index__` and is a mistake.
-    fits = hasattr(value, "__index__") and not isinstance(value, bool) and least <= value <= most
-    if not fits:
-        bounds = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
+    is_int = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not is_int or not minimum <= value <= maximum:
+        bounds = f"of {minimum} or more" if maximum == math.inf else f"from {minimum} to {maximum}"
         raise InvalidArgumentError(
             f"{_label(layer)}: {name} must be an int {bounds}, got {value!r}"
         )
@@ -101,18 +101,18 @@ def an_int(layer: Any, name: str, value: Any) -> int:
     return int(value)
 
 
-def sizes(layer: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
+def sizes(layer: Any, name: str, value: Any, rank: int, minimum: int = 1) -> tuple[int, ...]:
     """`value`, an int or one int for each of `rank` axes, as a tuple.
 
     Raises:
-        InvalidArgumentError: it is neither, or an int is below `least`.
+        InvalidArgumentError: it is neither, or an int is below `minimum`.
     """
     items = (value,) * rank if hasattr(value, "__index__") else tuple(value)
     if len(items) != rank:
         raise InvalidArgumentError(
             f"{_label(layer)}: {name} must be one int or {rank} of them, got {value!r}"
         )
-    return tuple(whole(layer, name, n, least) for n in items)
+    return tuple(whole(layer, name, n, minimum) for n in items)
 
 
 def format_of(layer: Any, data_format: str | None) -> str:

@@ -26,12 +26,12 @@ class WeightBudget:
     """Context in which weights may be made up to so many bytes in all.
 
     Args:
-        most: bytes.
+        max_bytes: all that may be taken.
         source: the file that the error names.
     """
 
-    def __init__(self, most: int, source: str) -> None:
-        self.most = self.left = most
+    def __init__(self, max_bytes: int, source: str) -> None:
+        self.max_bytes = self.left = max_bytes
         self.source = source
 
     def __enter__(self) -> WeightBudget:
@@ -52,7 +52,7 @@ class WeightBudget:
             raise CheckpointError(
                 f"{self.source} is refused: {type(owner).__name__} {owner.name!r} is to make the "
                 f"weight {label!r} of shape {sizes}, {size} bytes, and the file is so small that "
-                f"all weights can't have more than {self.most} bytes"
+                f"all weights can't have more than {self.max_bytes} bytes"
             )
         self.left -= size
 
