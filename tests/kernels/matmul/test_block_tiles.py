@@ -25,7 +25,11 @@ def _loops(assembly: str) -> list[list[str]]:
     return loops
 
 
-@pytest.mark.skipif(target.level() != "x86-64-v4", reason="other processors have fewer registers")
+pytestmark = pytest.mark.skipif(
+    target.level() != "x86-64-v4", reason="other processors have fewer registers"
+)
+
+
 def test_sums_of_a_tile_stay_in_registers():
     numba = pytest.importorskip("numba")
     from trainkit.kernels.jit.options import compiled
@@ -46,3 +50,27 @@ def test_sums_of_a_tile_stay_in_registers():
     for loop in products:
         assert sum("vfmadd" in line for line in loop) == ROWS * VECTORS
         assert not [line for line in loop if "zmm" in line and "(%rsp)" in line]
+
+
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_so_do_sums_of_bfloat16(pairs):
+    numba = pytest.importorskip("numba")
+    from trainkit.kernels.jit.options import compiled
+    from trainkit.kernels.matmul.bfloat16_tiles import half_tile
+
+    @compiled(parallel=False, exact=True)
+    def tile(x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step):
+        half_tile(
+            pairs, 1, 0, ROWS, VECTORS, LANES, x, x_step, x_next, w, w_step, depth, start,
+            start_step, last, y, y_step, depth,
+        )  # fmt: skip
+
+    tile.compile(numba.void(*[numba.intp] * 11))
+    (assembly,) = tile.inspect_asm().values()
+    product = "vdpbf16ps" if pairs else "vfmadd"
+    counts = [
+        sum("zmm" in line and "(%rsp)" in line for line in loop)
+        for loop in _loops(assembly)
+        if sum(product in line for line in loop) == ROWS * VECTORS
+    ]
+    assert 0 in counts  # of a tile with all its rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -190,6 +191,31 @@ class Loop:
         builder.cbranch(builder.icmp_signed("<", following, self.count), self.body, after)
         builder.position_at_end(after)
         return values
+
+
+def call_apart(builder: Any, name: str, arguments: Any, write: Callable[[Any, Any], None]) -> None:
+    """Call a function of its own, which the first call with this name in a module makes.
+
+    For a loop that takes all registers: as a part of another function it is left without some, and
+    then some of its values lie in memory.
+
+    Args:
+        builder: of the function that calls.
+        name: stands for all that `write` depends on.
+        arguments: what is given.
+        write: emits the code by a builder and the arguments inside.
+    """
+    module = builder.module
+    function = module.globals.get(name)
+    if function is None:
+        kinds = [argument.type for argument in arguments]
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        inside = ir.IRBuilder(function.append_basic_block("entry"))
+        write(inside, function.args)
+        inside.ret_void()
+    builder.call(function, arguments)
 
 
 def literal(kind: Any) -> int:

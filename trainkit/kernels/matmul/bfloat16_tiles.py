@@ -13,7 +13,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.jit.half_vectors import HALF, HalfTile
-from trainkit.kernels.jit.simd import BYTES, F32, literal
+from trainkit.kernels.jit.simd import BYTES, F32, call_apart, literal
 from trainkit.kernels.matmul.matmul_compiled import _write_tile
 
 binding.initialize_native_asmparser()  # of the instruction that is written by its name
@@ -142,10 +142,23 @@ def half_tile(
     sizes = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 12)
 
+    def tile_of(is_tall):
+        def write(builder, operands):
+            tile = _TILES[tuple(sizes[:2])](builder, *sizes[3:])
+            masks = tile.masks(operands[-1]) if sizes[2] else None
+            _write_tile(tile, operands, masks, is_tall=is_tall)
+
+        return "_".join(map(str, ("half_tile", *sizes, int(is_tall)))), write
+
     def codegen(context, builder, signature, arguments):
-        tile = _TILES[tuple(sizes[:2])](builder, *sizes[3:])
-        operands = arguments[6:]
-        _write_tile(tile, operands, tile.masks(operands[-1]) if sizes[2] else None)
+        (short, write_short), (tall, write_tall) = tile_of(is_tall=False), tile_of(is_tall=True)
+        last = arguments[6 + 8]
+        is_tall = builder.icmp_signed("==", last, last.type(sizes[3] - 1))
+        with builder.if_else(is_tall) as (all_rows, fewer):
+            with all_rows:
+                call_apart(builder, tall, arguments[6:], write_tall)
+            with fewer:
+                call_apart(builder, short, arguments[6:], write_short)
         return context.get_dummy_value()
 
     return signature, codegen

@@ -12,7 +12,7 @@ from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import BYTES, Loop, Tile, literal
+from trainkit.kernels.jit.simd import BYTES, Loop, Tile, call_apart, literal
 
 CUT, WHOLE, FETCHING = 0, 1, 2
 """Kinds of tiles of blocks."""
@@ -203,34 +203,20 @@ def block_tile(
     sizes = [literal(each) for each in literals]
     signature = types.void(*literals, *(types.intp,) * 17, *(types.float32,) * 2)
 
+    def write(builder, operands):
+        tile, kind = _TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
+        count, *fetched = operands[11:14]
+        follows = _TileEpilogue(*operands[14:]) if sizes[0] == 4 else None
+        masks = tile.masks(count) if kind == CUT else None
+        fetched = fetched if kind == FETCHING else None
+        _write_tile(tile, operands[:11], masks, fetched, follows, is_tall=kind == FETCHING)
+
     def codegen(context, builder, signature, arguments):
-        builder.call(_tile_function(builder.module, sizes, arguments[5:]), arguments[5:])
+        name = "block_tile_" + "_".join(map(str, sizes))
+        call_apart(builder, name, arguments[5:], write)
         return context.get_dummy_value()
 
     return signature, codegen
-
-
-def _tile_function(module, sizes, arguments):
-    """The function of a tile in a module.
-
-    A function of its own, as the loop of a tile takes all registers: as a part of another one
-    it is left without some, and then some sums lie in memory.
-    """
-    name = "block_tile_" + "_".join(map(str, sizes))
-    if name in module.globals:
-        return module.globals[name]
-    kinds = [argument.type for argument in arguments]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    tile, kind = _TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
-    operands, (count, *fetched) = function.args[:11], function.args[11:14]
-    follows = _TileEpilogue(*function.args[14:]) if sizes[0] == 4 else None
-    masks = tile.masks(count) if kind == CUT else None
-    _write_tile(tile, operands, masks, fetched if kind == FETCHING else None, follows)
-    builder.ret_void()
-    return function
 
 
 class _TileEpilogue(NamedTuple):
@@ -243,7 +229,7 @@ class _TileEpilogue(NamedTuple):
     high: Any
 
 
-def _write_tile(tile, arguments, masks, fetched=None, follows=None):
+def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=False):
     """Emit the code of a tile.
 
     Args:
@@ -252,6 +238,7 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None):
         masks: which columns there are, `None` for all.
         fetched: `following` and `ahead` of `block_tile`, `None` for none.
         follows: what may follow, an `_TileEpilogue`, or `None`.
+        is_tall: whether all rows are there.
     """
     builder = tile.builder
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
@@ -260,7 +247,7 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None):
         return tile.weights(at) if masks is None else tile.masked_row(at, masks)
 
     numbered = list(map(tile.word, range(tile.rows)))
-    if not fetched:  # else all are there
+    if not is_tall:
         numbered = [builder.select(builder.icmp_signed("<", q, last), q, last) for q in numbered]
     sums = []
     for q in numbered:
