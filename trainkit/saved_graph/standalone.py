@@ -1843,33 +1843,31 @@ def _erfc(x):
     return np.where(size <= 0.46875, centre, outside).astype(x.dtype)
 
 
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+
+
 def _normal_tail(x):
-    """P(X > |x|) of the standard normal distribution, |x| where that is not 0, exp(-x * x / 2)."""
+    """Of the normal distribution P beyond t = |x|: t * P, and P less t times the density."""
     if x.dtype == np.float64:
-        t = np.clip(np.abs(x), 0, 39.0)
-        return 0.5 * _erfc(t * math.sqrt(0.5)), t, np.exp(t * t * -0.5)
-    t = np.clip(np.abs(x), 0, 15.0)
-    bell = np.exp(t * t * -0.5)
-    return _ratio(_MILLS32, t) * bell, t, bell
+        t = np.clip(np.abs(x), -math.inf, 39.0)
+        share = _erfc(t * math.sqrt(0.5)) * 0.5
+        return share * t, share - t * np.exp(t * t * -0.5) * _DENSITY
+    t = np.clip(np.abs(x), -math.inf, 15.0)
+    ratio, bell = _ratio(_MILLS32, t), np.exp(t * t * -0.5)
+    return t * ratio * bell, (ratio - t * _DENSITY) * bell
 
 
 def _gelu_erf(x):
-    """x * P(X <= x) as x - |x| * P(X > |x|), which does not cancel for x far below 0."""
+    """x times the share below x; for x < 0 by that beyond -x, which does not cancel."""
     wide = _wide(x)
-    tail, size, _ = _normal_tail(wide)
-    return np.subtract(np.clip(wide, 0, math.inf), tail * size).astype(x.dtype, copy=False)
+    gap, _ = _normal_tail(wide)
+    return np.where(wide >= 0, wide - gap, -gap).astype(x.dtype, copy=False)
 
 
 def _gelu_erf_gradient(g, x):
     wide = _wide(x)
-    slope, size, bell = _normal_tail(wide)
-    size *= bell
-    size *= 0.3989422804014327
-    slope -= size
-    above = (wide > 0).astype(wide.dtype)
-    slope *= 1 - 2 * above
-    slope += above
-    return (g * slope).astype(g.dtype, copy=False)
+    _, slope = _normal_tail(wide)
+    return (g * np.where(wide >= 0, 1 - slope, slope)).astype(g.dtype, copy=False)
 
 
 def _biased_gelu_gradient(g, z, bias):
