@@ -41,6 +41,7 @@ CASES = [
     case("log_softmax_gradient", softmax.log_softmax_gradient, normal(3, 4), normal(3, 4), axis=0),
     case("sparsemax", ops.sparsemax, distinct(3, 4)),
     case("silu_gradient", gated_activations.silu_gradient, GRADIENT, INPUT),
+    case("hard_silu_gradient", gated_activations.hard_silu_gradient, GRADIENT, INPUT * 1.9),
     case("elu_gradient", activations.elu_gradient, GRADIENT, INPUT, alpha=1.3),
     case("selu_gradient", activations.selu_gradient, GRADIENT, INPUT),
     case("gelu_tanh_gradient", gated_activations.gelu_tanh_gradient, GRADIENT, INPUT),

@@ -100,7 +100,7 @@ def attempt(function, *args, **kwargs):
 
 FLOATS_ALONE = {
     *("softmax_gradient", "log_softmax_gradient", "silu_gradient", "elu_gradient"),
-    *("selu_gradient", "spread", "irfft_transposed", "square_sum"),
+    *("selu_gradient", "hard_silu_gradient", "spread", "irfft_transposed", "square_sum"),
 }
 """Steps of gradients and of lengths, which are never given anything else."""
 

@@ -3144,6 +3144,13 @@ OPERATIONS.update(
         ),
         "sigmoid": _sigmoid,
         "hard_sigmoid": lambda x: np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+        "hard_silu_gradient": lambda g, x: (
+            g
+            * (
+                np.minimum(np.maximum(x / 6 + 0.5, 0), 1)
+                + np.where((x > -3) & (x < 3), x * (1 / 6), 0)
+            )
+        ),
         "hard_silu": lambda x: x * np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
         "hard_tanh": lambda x: np.minimum(np.maximum(x, -1), 1),
         "silu": lambda x: x / (1 + np.exp(-x)),

@@ -13,7 +13,7 @@ SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 6, -6, 1e-30]
 FORMULAS = {
     "relu": 1, "relu6": 1, "relu_gradient": 2, "clip": 1, "sigmoid": 1, "softplus": 1,
     "silu": 1, "silu_gradient": 2, "erf": 1, "gelu_tanh": 1, "gelu_tanh_gradient": 2,
-    "leaky_relu": 1, "hard_sigmoid": 1, "hard_silu": 1,
+    "leaky_relu": 1, "hard_sigmoid": 1, "hard_silu": 1, "hard_silu_gradient": 2,
     "elu_gradient": 2, "selu_gradient": 2, "rsqrt": 1,
 }  # fmt: skip
 SETTINGS = {

@@ -29,6 +29,7 @@ clip = by_formula(elementwise_reference.clip, FLAT, float32, float32, exact=True
 sigmoid = by_formula(elementwise_reference.sigmoid, FLAT, exp=exponential)
 hard_sigmoid = by_formula(elementwise_reference.hard_sigmoid, FLAT, exact=True)
 hard_silu = by_formula(elementwise_reference.hard_silu, FLAT, exact=True)
+hard_silu_gradient = by_formula(elementwise_reference.hard_silu_gradient, FLAT, FLAT, exact=True)
 # what log1p is given here lies between 0 and 1
 softplus = by_formula(elementwise_reference.softplus, FLAT, exp=exponential, log1p=log_one_plus)
 silu = by_formula(elementwise_reference.silu, FLAT, exp=exponential)

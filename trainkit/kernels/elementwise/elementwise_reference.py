@@ -80,6 +80,12 @@ def hard_silu(xp: Any, x: Array) -> Array:
     return x * hard_sigmoid(xp, x)
 
 
+def hard_silu_gradient(xp: Any, g: Array, x: Array) -> Array:
+    """g * (hard_sigmoid(x) + x / 6 between -3 and 3)."""
+    rise = xp.where(x > -3, xp.where(x < 3, x * (1 / 6), 0), 0)
+    return g * (hard_sigmoid(xp, x) + rise)
+
+
 def softplus(xp: Any, x: Array) -> Array:
     """log(1 + e**x), without overflow."""
     # NumPy's logaddexp takes ten times as long on large arrays.

@@ -23,7 +23,7 @@ from trainkit.ops.math.elementwise import (
     tanh,
 )
 from trainkit.ops.math.error_functions import normal_tail
-from trainkit.ops.neural.activations import between, hard_sigmoid, sigmoid, softplus
+from trainkit.ops.neural.activations import between, sigmoid, softplus
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
@@ -75,11 +75,22 @@ def hard_silu(xp: ArrayModule, x: Array) -> Array:
     return elementwise_reference.hard_silu(xp, x)
 
 
-hard_silu.gradients(
-    lambda g, y, x: multiply(
-        g, add(hard_sigmoid(x), keep_where(multiply(x, 1 / 6), between(x, -3, 3)))
-    )
+@primitive(
+    shapes.unchanged,
+    promotion=FLOATS,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.hard_silu_gradient.facet(),
 )
+def hard_silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `hard_silu`."""
+    return elementwise_reference.hard_silu_gradient(xp, g, x)
+
+
+hard_silu_gradient.gradients(
+    lambda h, out, g, x: hard_silu_gradient(h, x),
+    lambda h, out, g, x: multiply(keep_where(multiply(h, g), between(x, -3, 3)), 1 / 3),
+)
+hard_silu.gradients(lambda g, y, x: hard_silu_gradient(g, x))
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
