@@ -67,7 +67,19 @@ def text(layers):
             layers.Dense(1)], ids  # fmt: skip
 
 
-KINDS = (mlp, vector, cnn, depthwise, lstm, attention, text)
+def mixed_cnn(layers):
+    """Of bfloat16: transforms, products of windows, direct sums, means, maxima and norms."""
+    tk.mixed_precision.set_global_policy("mixed_bfloat16")
+    return [layers.Conv2D(32, 3, padding="same"), layers.BatchNormalization(),
+            layers.Activation("silu"), layers.Conv2D(40, 3, padding="same"),
+            layers.MaxPooling2D(), layers.Conv2D(48, 3, strides=2), layers.GroupNormalization(8),
+            layers.DepthwiseConv2D(3, padding="same"), layers.AveragePooling2D(3, 1),
+            layers.Conv2DTranspose(32, 2, strides=2), layers.LayerNormalization(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(1, dtype="float32")], images(64, 20, 20, 3)  # fmt: skip
+
+
+KINDS = (mlp, vector, cnn, depthwise, lstm, attention, text, mixed_cnn)
 
 
 def digest(kind):
@@ -97,6 +109,7 @@ def main(threads, how, *names):
     found = {}
     for kind in KINDS:
         if not names or kind.__name__ in names:
+            tk.mixed_precision.set_global_policy("float32")
             RNG = np.random.default_rng(0)
             found[kind.__name__] = digest(kind)
     print(json.dumps(found))

@@ -37,10 +37,16 @@ def test_a_training_run_of_products_gives_the_same_bits_on_one_and_on_two_thread
     assert checksums(1, "determined", "mlp") == checksums(2, "determined", "mlp")
 
 
+def test_convolutions_pooling_and_norms_of_bfloat16_give_the_same_bits_on_any_number_of_threads():
+    one = checksums(1, "determined", "mixed_cnn")
+    assert checksums(2, "determined", "mixed_cnn") == one
+    assert checksums(4, "determined", "mixed_cnn") == one
+
+
 @pytest.mark.slow
 def test_models_of_all_kinds_give_the_same_bits_on_any_number_of_threads():
     one = checksums(1, "determined")
-    assert len(one) == 7
+    assert len(one) == 8
     assert checksums(2, "determined") == one
     assert checksums(4, "determined") == one
 

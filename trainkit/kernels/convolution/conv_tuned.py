@@ -1,9 +1,8 @@
 """When compiled convolutions pay, and how arrays are laid out for them.
 
 Arrays are float32, or bfloat16, which is summed in float32 and rounded once. Transforms of tiles
-and depthwise kernels read and write bfloat16 themselves, products have kernels of their own for it;
-for direct sums, those of first layers and unusual windows, arrays become float32 and results
-bfloat16.
+and depthwise kernels read and write bfloat16 themselves, products have kernels of their own for it,
+of windows too where copying these pays; for direct sums arrays become float32 and results bfloat16.
 """
 
 from __future__ import annotations
@@ -15,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.convolution import conv_layout, depthwise_tuned, winograd_tuned
+from trainkit.kernels.convolution import (
+    conv_layout,
+    depthwise_tuned,
+    gathered_tuned,
+    winograd_tuned,
+)
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
@@ -131,6 +135,12 @@ def _multiply(
     return None if y is None else cast_array(y, dtype)
 
 
+def _gathers(w: Windows, x: Array, channels: int, filters: int, groups: int) -> bool:
+    """Whether a convolution of bfloat16 is a product of windows that are copied."""
+    is_short = groups == 1 and x.dtype is _BF16
+    return is_short and gathered_tuned.serves(w, len(x), channels, filters)
+
+
 def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: int) -> float:
     """Estimate for the plain version: its steps, its products and the windows that it copies."""
     outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
@@ -204,7 +214,7 @@ def forward(
         y = _multiply(_pixels_seen(w, x), columns, shift, rectify, weights, epilogue)
         if y is not None:
             return y.reshape(batch, *w.out, filters)
-    kernel = cast_array(kernel, _F32)
+    short_kernel, kernel = kernel, cast_array(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         # Outside of the image 0 times infinity is NaN by the formula; left out it would be nothing.
         if w.has_padding and not _finite(kernel):
@@ -216,6 +226,11 @@ def forward(
         y = winograd_tuned.forward(w, x, kernel, bias, low, seconds)
         if y is not None:
             return _with_epilogue(y, epilogue)
+    if _gathers(w, x, channels, filters, groups):
+        shift = None if bias is None else _shift_of(bias, filters)
+        y = gathered_tuned.forward(w, x, short_kernel, shift, rectify)
+        if y is not None:
+            return y
     each = _by_channel(channels, filters, groups)
     # Blocks of filters don't reach from one group into the next, which has other channels.
     sixteens = _sixteens(filters if each else filters // groups)
@@ -279,11 +294,15 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         pixels = _multiply(kernel_family.owned(g).reshape(-1, filters), rows.T)
         if pixels is not None:
             return _spread_pixels(w, pixels.reshape(batch, *w.out, channels))
-    kernel = cast_array(kernel, _F32)
+    short_kernel, kernel = kernel, cast_array(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
     if winograd_tuned.serves(w, batch, channels, filters, groups):
         y = winograd_tuned.input_gradient(w, g, kernel, seconds)
+        if y is not None:
+            return y
+    if groups == 1 and dtype is _BF16:
+        y = gathered_tuned.input_gradient(w, g, short_kernel)
         if y is not None:
             return y
     each = _by_channel(channels, filters, groups)
@@ -380,6 +399,10 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
             return gradient.reshape(*w.window, channels, filters)
     if winograd_tuned.serves(w, batch, channels, filters, groups, by_kernel=True):
         gradient = winograd_tuned.kernel_gradient(w, x, g, seconds)
+        if gradient is not None:
+            return gradient
+    if _gathers(w, x, channels, filters, groups):
+        gradient = gathered_tuned.kernel_gradient(w, x, g)
         if gradient is not None:
             return gradient
     each = _by_channel(channels, filters, groups)
