@@ -163,3 +163,34 @@ def test_a_rectified_convolution_sends_back_rounded_sums(rng, compiled):
     passed = (np.asarray(ops.cast(y, "float64")) > 0).sum((0, 1, 2))
     assert by_kernel.dtype == by_bias.dtype == y.dtype == "bfloat16"
     np.testing.assert_allclose(np.asarray(ops.cast(by_bias, "float64")), passed, rtol=2**-8)
+
+
+@pytest.mark.parametrize("pick", [ops.max, ops.min], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2)])
+def test_extremes_of_large_bfloat16_are_found_in_float32(pick, axis, rng, eager, monkeypatch):
+    numbers = rng.normal(size=(40, 30, 16))
+    numbers[3, 4, 5] = np.nan
+    x = ops.cast(numbers, "bfloat16")
+    expected = pick(ops.cast(x, "float32"), axis=axis)
+    sources = []
+    kernel = bfloat16_casts_tuned._by_kernel
+    monkeypatch.setattr(
+        bfloat16_casts_tuned, "_by_kernel", lambda x, dtype: sources.append(x) or kernel(x, dtype)
+    )
+    for f in (lambda x: pick(x, axis=axis), tk.function(lambda x: pick(x, axis=axis))):
+        np.testing.assert_array_equal(ops.cast(f(x), "float32"), expected)
+        assert f(x).dtype == "bfloat16"
+    assert sources
+
+
+def test_repeated_and_turned_bfloat16_is_widened_by_the_kernel(rng, eager):
+    row = rng.normal(size=(1, 256)).astype("float32").astype(tk.bfloat16.dtype)
+    repeated = np.broadcast_to(row, (128, 256))
+    kernel = bfloat16_casts_tuned._by_kernel
+    for x in (repeated, repeated.T, np.repeat(row, 256, 0)[::2, ::-1]):
+        wide = kernel(x, np.dtype("float32"))
+        right = x.astype("float32")
+        np.testing.assert_array_equal(wide, right)
+        assert wide.strides == right.strides
+        narrow = kernel(np.broadcast_to(row.astype("float32"), (128, 256)), tk.bfloat16.dtype)
+        np.testing.assert_array_equal(narrow.view("u2"), repeated.view("u2"))

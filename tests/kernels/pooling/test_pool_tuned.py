@@ -137,3 +137,38 @@ def test_bfloat16_is_pooled_as_float32_and_rounded_once(eager, rng, case):
             short.astype("float32"), wide.astype(ml_dtypes.bfloat16).astype("float32")
         )
     assert pool_tuned.max_pool_gradient(w, wide_g, x, y) is None
+
+
+@pytest.mark.parametrize("channels", [1, 16, 37])
+@pytest.mark.parametrize("case", [CASES[0], CASES[4], CASES[1]], ids=str)
+def test_bfloat16_is_converted_only_where_sums_overlap(eager, rng, monkeypatch, case, channels):
+    sizes, window, strides, padding = case
+    w = Windows(sizes, window, strides, padding, (1,) * len(window))
+    x, g = (
+        rng.integers(-3, 3, (4, *n, channels)).astype(ml_dtypes.bfloat16) for n in (w.sizes, w.out)
+    )
+    g.reshape(-1)[:3] = -0.0, np.nan, np.inf
+    y = pool_reference.max_pool(np, w, x.astype("float32")).astype(x.dtype)
+    wide = [a.astype("float32") for a in (g, x, y)]
+    expected = [
+        pool_tuned.max_pool_gradient(w, *wide),
+        pool_tuned.average_pool(w, wide[1]),
+        pool_tuned.average_pool_gradient(w, wide[0]),
+    ]
+    widened, cast = [], pool_tuned.cast_array
+    monkeypatch.setattr(
+        pool_tuned,
+        "cast_array",
+        lambda a, dtype: (widened.append(a) if a.dtype != dtype else None) or cast(a, dtype),
+    )
+    results = [
+        pool_tuned.max_pool_gradient(w, g, x, y),
+        pool_tuned.average_pool(w, x),
+        pool_tuned.average_pool_gradient(w, g),
+    ]
+    assert bool(widened) == w.overlap
+    for result, right in zip(results, expected, strict=True):
+        assert result.dtype == x.dtype
+        narrow = right.astype(x.dtype)
+        same = (result.view("u2") == narrow.view("u2")) | (np.isnan(result) & np.isnan(narrow))
+        assert same.all()

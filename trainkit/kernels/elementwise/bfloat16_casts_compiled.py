@@ -6,14 +6,13 @@ from numba import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.jit.builders import by_parts
+from trainkit.kernels.jit.elements import PART_STEP
 from trainkit.kernels.jit.half_vectors import HalfTile
 from trainkit.kernels.jit.simd import literal
 from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES = vector_lanes()
-_LINE = 64
-"""Numbers that a part begins at a multiple of."""
 
 
 @intrinsic(prefer_literal=True)
@@ -77,7 +76,7 @@ def narrow(part, parts, x, y, size):
 
     x and y are addresses of so many numbers.
     """
-    first, last = chunk_range(part, parts, size, _LINE)
+    first, last = chunk_range(part, parts, size, PART_STEP)
     tail = first + (last - first) // _LANES * _LANES
     for i in range(first, tail, _LANES):
         _narrow_vector(_LANES, 0, x + 4 * i, y + 2 * i, _LANES)
@@ -88,7 +87,7 @@ def narrow(part, parts, x, y, size):
 @by_parts(types.intp, types.intp, types.intp)
 def widen(part, parts, x, y, size):
     """The same numbers as float32."""
-    first, last = chunk_range(part, parts, size, _LINE)
+    first, last = chunk_range(part, parts, size, PART_STEP)
     tail = first + (last - first) // _LANES * _LANES
     for i in range(first, tail, _LANES):
         _widen_vector(_LANES, 0, x + 2 * i, y + 4 * i, _LANES)

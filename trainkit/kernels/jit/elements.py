@@ -10,32 +10,30 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from trainkit.kernels.jit.half_vectors import I16, round_to_bfloat16
+from trainkit.kernels.jit.simd import F32, I32
+
 HALVES = types.uint16[:, ::1]
 """A matrix of the bits of bfloat16."""
 # What is only read may also be an array that nobody may write to.
 READ_HALVES = types.Array(types.uint16, 2, "C", readonly=True)
 READ_HALF_CUBE = types.Array(types.uint16, 3, "C", readonly=True)
-_I16, _I32, _F32 = ir.IntType(16), ir.IntType(32), ir.FloatType()
+PART_STEP = 64
+"""Numbers that a part of an array of bfloat16 begins at a multiple of: two lines of a cache."""
 
 
 def _word(value):
-    return ir.Constant(_I32, value)
+    return ir.Constant(I32, value)
 
 
 def _widen(builder, bits):
     """float32 that equals the bfloat16 of these bits."""
-    return builder.bitcast(builder.shl(builder.zext(bits, _I32), _word(16)), _F32)
+    return builder.bitcast(builder.shl(builder.zext(bits, I32), _word(16)), F32)
 
 
 def _round(builder, value):
-    """The bits of the nearest bfloat16, of two equally near ones of the even one; NaN stays NaN."""
-    bits = builder.bitcast(value, _I32)
-    last = builder.and_(builder.lshr(bits, _word(16)), _word(1))
-    # The carry of this sum would make another number of a NaN, so these have bits of their own.
-    nearest = builder.add(builder.add(bits, _word(0x7FFF)), last)
-    nan = builder.or_(builder.and_(bits, _word(0x80000000)), _word(0x7FC00000))
-    chosen = builder.select(builder.fcmp_unordered("uno", value, value), nan, nearest)
-    return builder.trunc(builder.lshr(chosen, _word(16)), _I16)
+    """The bits of the nearest bfloat16 as an int16."""
+    return builder.trunc(round_to_bfloat16(builder, value), I16)
 
 
 @intrinsic

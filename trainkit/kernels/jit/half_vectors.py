@@ -14,6 +14,31 @@ _EVEN, _QUIET = 0x7FFF, 0x7FC0
 _NAN_BITS, _SIGN = 0x7F800000, 0x7FFFFFFF
 
 
+def round_to_bfloat16(builder: Any, value: Any) -> Any:
+    """float32 as the bits of the nearest bfloat16, of two equally near ones the even one.
+
+    By integers: the processor's own conversion takes subnormal numbers for 0.
+
+    Args:
+        builder: llvmlite's.
+        value: a float32 or a vector of such; the bits are an int32 or a vector of these.
+    """
+    lanes = getattr(value.type, "count", 0)
+    words = ir.VectorType(I32, lanes) if lanes else I32
+
+    def word(number: int) -> Any:
+        return ir.Constant(words, [number] * lanes if lanes else number)
+
+    bits = builder.bitcast(value, words)
+    upper = builder.lshr(bits, word(16))
+    last_bit = builder.and_(upper, word(1))
+    nearest = builder.lshr(builder.add(bits, builder.add(last_bit, word(_EVEN))), word(16))
+    # a NaN might become inf by the addition, or lose all bits that make it one
+    nan = builder.or_(builder.and_(upper, word(0x8000)), word(_QUIET))
+    is_nan = builder.icmp_unsigned(">", builder.and_(bits, word(_SIGN)), word(_NAN_BITS))
+    return builder.select(is_nan, nan, nearest)
+
+
 class HalfTile(Tile):
     """A tile of float32 sums that reads and writes bfloat16."""
 
@@ -58,22 +83,8 @@ class HalfTile(Tile):
         return self.builder.call(declared, operands)
 
     def round_to_halves(self, value: Any) -> Any:
-        """float32 as the bits of the nearest bfloat16, of two equally near ones the even one.
-
-        By integers: the processor's own conversion takes subnormal numbers for 0.
-        """
-        builder = self.builder
-        bits = builder.bitcast(value, self.words)
-        upper = builder.lshr(bits, self.splat(16))
-        last_bit = builder.and_(upper, self.splat(1))
-        nearest = builder.add(bits, builder.add(last_bit, self.splat(_EVEN)))
-        nearest = builder.lshr(nearest, self.splat(16))
-        # a NaN might become inf by the addition, or lose all bits that make it one
-        sign = builder.and_(upper, self.splat(0x8000))
-        nan = builder.or_(sign, self.splat(_QUIET))
-        magnitude = builder.and_(bits, self.splat(_SIGN))
-        is_nan = builder.icmp_unsigned(">", magnitude, self.splat(_NAN_BITS))
-        return builder.select(is_nan, nan, nearest)
+        """float32 as the bits of the nearest bfloat16, see `round_to_bfloat16`."""
+        return round_to_bfloat16(self.builder, value)
 
     def widen(self, halves: Any) -> Any:
         """int32 that hold the bits of bfloat16 as float32."""

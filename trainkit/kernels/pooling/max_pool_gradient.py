@@ -11,12 +11,13 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from trainkit.kernels.jit.simd import Loop, Tile, literal
+from trainkit.kernels.jit.half_vectors import HalfTile
+from trainkit.kernels.jit.simd import Loop, literal
 
 
 @intrinsic(prefer_literal=True)
 def give_to_first(
-    typing, lanes, cut, x, result, y, g, planes, rows, columns, plane, line, pixel, count
+    typing, lanes, cut, size, x, result, y, g, planes, rows, columns, plane, line, pixel, count
 ):
     """Add g to `result` at the first place of a window whose x equals y, for some channels.
 
@@ -24,6 +25,7 @@ def give_to_first(
         typing: Numba's.
         lanes: channels; a literal.
         cut: 1 where only the first `count` channels are there, else 0; a literal.
+        size: bytes of a number: 4, or 2 of bfloat16, whose windows do not overlap; a literal.
         x: address of the first place in the input.
         result: address of that place in the result.
         y: address of the window's largest value.
@@ -36,22 +38,29 @@ def give_to_first(
         pixel: bytes from one place of a row to the next.
         count: see `cut`.
     """
-    literals = lanes, cut
-    size, masked = (literal(kind) for kind in literals)
+    literals = lanes, cut, size
+    width, is_masked, number_size = (literal(kind) for kind in literals)
     signature = types.void(*literals, *(types.intp,) * 11)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[2:]
-        tile = Tile(builder, 1, 1, size)
-        mask = tile.masks(count)[0] if masked else None
+        x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[3:]
+        tile = HalfTile(builder, 1, 1, width)
+        mask = tile.masks(count)[0] if is_masked else None
 
         def read(at: Any) -> Any:
-            return tile.masked_load(at, mask) if masked else tile.weights(at)[0]
+            if number_size == 2:
+                return tile.widen(builder.zext(tile.read_halves(at, mask), tile.words))
+            return tile.masked_load(at, mask) if is_masked else tile.weights(at)[0]
 
         def write(value: Any, at: Any) -> None:
-            tile.masked_store(value, at, mask) if masked else tile.store(value, at)
+            if number_size == 2:
+                tile.write_halves(tile.round_to_halves(value), at, mask)
+            elif is_masked:
+                tile.masked_store(value, at, mask)
+            else:
+                tile.store(value, at)
 
-        none = ir.Constant(tile.vector, [0.0] * size)
+        none = ir.Constant(tile.vector, [0.0] * width)
         largest = read(y)
         outermost = Loop(builder, planes, [x, result, read(g)])
         outer = Loop(builder, rows, outermost.values)

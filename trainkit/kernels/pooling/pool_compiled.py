@@ -70,56 +70,64 @@ max_pool = by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)(_max_pool
 half_max_pool = by_parts(_HALF_IMAGES, _HALF_IMAGES, _WINDOW, exact=True, apart=True)(_max_pool)
 
 
-@by_parts(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
-def max_pool_gradient(part, parts, g, x, y, result, window):
-    """Each g added to the first maximum."""
-    start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
-    planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, backwards = window
-    depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
-    deep, high, wide = y.shape[1], y.shape[2], y.shape[3]
-    pixel = 4 * channels
-    line = pixel * width
-    plane = line * height
-    whole_vectors, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
-    for number in range(start_n, stop_n):
-        n = np.int64(number)
-        for d in range(depth):
-            for a in range(height):
-                for b in range(width):
-                    for c in range(channels):
-                        result[n, d, a, b, c] = 0
-        for window_h in range(deep):
-            h = _window_index(window_h, deep, backwards)
-            nearest, farthest = _seen(h, stride_d, front, planes, depth)
-            for window_i in range(high):
-                i = _window_index(window_i, high, backwards)
-                first, last = _seen(i, stride_h, top, rows, height)
-                for window_j in range(wide):
-                    j = _window_index(window_j, wide, backwards)
-                    start, stop = _seen(j, stride_w, left, columns, width)
-                    if nearest >= farthest or first >= last or start >= stop:
-                        continue
-                    offset = n * depth * plane + nearest * plane + first * line + start * pixel
-                    x_at, result_at = x.ctypes.data + offset, result.ctypes.data + offset
-                    offset = pixel * (((n * deep + h) * high + i) * wide + j)
-                    largest, g_at = y.ctypes.data + offset, g.ctypes.data + offset
-                    thick, tall, long = farthest - nearest, last - first, stop - start
-                    for v in range(vectors):  # no unpacked tuples: they would hide the literals
-                        c = 4 * _LANES * v
-                        if v < whole_vectors:
-                            give_to_first(
-                                _LANES, 0, x_at + c, result_at + c, largest + c, g_at + c,
-                                thick, tall, long, plane, line, pixel, _LANES,
-                            )  # fmt: skip
-                        else:
-                            give_to_first(
-                                _LANES, 1, x_at + c, result_at + c, largest + c, g_at + c,
-                                thick, tall, long, plane, line, pixel, channels - _LANES * v,
-                            )  # fmt: skip
+def _max_pool_gradient(kind, size):
+    """The builder for numbers of `size` bytes: float32, or bfloat16 where no windows overlap."""
+
+    @by_parts(kind, kind, kind, kind, _WINDOW, exact=True, apart=True)
+    def max_pool_gradient(part, parts, g, x, y, result, window):
+        """Each g added to the first maximum."""
+        start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
+        planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, backwards = window
+        depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
+        deep, high, wide = y.shape[1], y.shape[2], y.shape[3]
+        pixel = size * channels
+        line = pixel * width
+        plane = line * height
+        whole_vectors, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
+        for number in range(start_n, stop_n):
+            n = np.int64(number)
+            for d in range(depth):
+                for a in range(height):
+                    for b in range(width):
+                        for c in range(channels):
+                            result[n, d, a, b, c] = 0
+            for window_h in range(deep):
+                h = _window_index(window_h, deep, backwards)
+                nearest, farthest = _seen(h, stride_d, front, planes, depth)
+                for window_i in range(high):
+                    i = _window_index(window_i, high, backwards)
+                    first, last = _seen(i, stride_h, top, rows, height)
+                    for window_j in range(wide):
+                        j = _window_index(window_j, wide, backwards)
+                        start, stop = _seen(j, stride_w, left, columns, width)
+                        if nearest >= farthest or first >= last or start >= stop:
+                            continue
+                        offset = n * depth * plane + nearest * plane + first * line + start * pixel
+                        x_at, result_at = x.ctypes.data + offset, result.ctypes.data + offset
+                        offset = pixel * (((n * deep + h) * high + i) * wide + j)
+                        largest, g_at = y.ctypes.data + offset, g.ctypes.data + offset
+                        thick, tall, long = farthest - nearest, last - first, stop - start
+                        for v in range(vectors):  # no unpacked tuples: they would hide the literals
+                            c = size * _LANES * v
+                            if v < whole_vectors:
+                                give_to_first(
+                                    _LANES, 0, size, x_at + c, result_at + c, largest + c, g_at + c,
+                                    thick, tall, long, plane, line, pixel, _LANES,
+                                )  # fmt: skip
+                            else:
+                                give_to_first(
+                                    _LANES, 1, size, x_at + c, result_at + c, largest + c, g_at + c,
+                                    thick, tall, long, plane, line, pixel, channels - _LANES * v,
+                                )  # fmt: skip
+
+    return max_pool_gradient
 
 
-@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
-def average_pool(part, parts, x, y, window):
+max_pool_gradient = _max_pool_gradient(_IMAGES, 4)
+half_max_pool_gradient = _max_pool_gradient(_HALF_IMAGES, 2)
+
+
+def _average_pool(part, parts, x, y, window):
     """The mean of what each window covers of the image."""
     start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
     planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, _ = window
@@ -140,13 +148,18 @@ def average_pool(part, parts, x, y, window):
                         for a in range(first, last):
                             for b in range(start, stop):
                                 for c in range(channels):
-                                    total[c] += x[n, d, a, b, c]
+                                    total[c] += as_float(x[n, d, a, b, c])
                     for c in range(channels):
-                        y[n, h, i, j, c] = total[c] * share
+                        y[n, h, i, j, c] = as_element(total[c] * share, y)
 
 
-@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
-def average_pool_gradient(part, parts, g, result, window):
+average_pool = by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)(_average_pool)
+half_average_pool = by_parts(_HALF_IMAGES, _HALF_IMAGES, _WINDOW, exact=True, apart=True)(
+    _average_pool
+)
+
+
+def _average_pool_gradient(part, parts, g, result, window):
     """Each g shared by what its window covers."""
     start_n, stop_n = chunk_range(part, parts, g.shape[0], 1)
     planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, backwards = window
@@ -173,7 +186,18 @@ def average_pool_gradient(part, parts, g, result, window):
                         for a in range(first, last):
                             for b in range(start, stop):
                                 for c in range(channels):
-                                    result[n, d, a, b, c] += g[n, h, i, j, c] * share
+                                    total = as_float(result[n, d, a, b, c])
+                                    total += as_float(g[n, h, i, j, c]) * share
+                                    result[n, d, a, b, c] = as_element(total, result)
+
+
+average_pool_gradient = by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)(
+    _average_pool_gradient
+)
+# each number is rounded as often as it is in a window: for windows that do not overlap
+half_average_pool_gradient = by_parts(_HALF_IMAGES, _HALF_IMAGES, _WINDOW, exact=True, apart=True)(
+    _average_pool_gradient
+)
 
 
 @by_parts(MATRIX, MATRIX, MATRIX, MATRIX)

@@ -1,7 +1,7 @@
 """When compiled pooling pays, and how arrays are laid out for it.
 
-Maxima of bfloat16 are read and written as its bits. Means and gradients, which add up where windows
-overlap, are made of float32 and rounded once: their arrays are converted, 0.2 ns an element.
+bfloat16 is read and written as its bits. Gradients that add up, as windows overlap, are made of
+float32 and rounded once: their arrays are converted, 0.2 ns an element.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from trainkit.kernels.threads.thread_pool import shared
 Array = Any
 
 _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
-HALF_MAX_POOL = kernel_family.Family("half_max_pool", "pooling.pool_compiled", "half_max_pool")
-MAX_POOL = kernel_family.Family("max_pool", "pooling.pool_compiled", "max_pool")
-MAX_POOL_GRADIENT = kernel_family.Family(
-    "max_pool_gradient", "pooling.pool_compiled", "max_pool_gradient"
-)
-AVERAGE_POOL = kernel_family.Family("average_pool", "pooling.pool_compiled", "average_pool")
-AVERAGE_POOL_GRADIENT = kernel_family.Family(
-    "average_pool_gradient", "pooling.pool_compiled", "average_pool_gradient"
+
+
+def _families(name: str) -> dict[Any, kernel_family.Family]:
+    """The kernels of a name, by the dtype of their arrays."""
+    file = "pooling.pool_compiled"
+    names = {_F32: name, _BF16: f"half_{name}"}
+    return {dtype: kernel_family.Family(n, file, n) for dtype, n in names.items()}
+
+
+MAX_POOL, MAX_POOL_GRADIENT = _families("max_pool"), _families("max_pool_gradient")
+AVERAGE_POOL, AVERAGE_POOL_GRADIENT = (
+    _families("average_pool"),
+    _families("average_pool_gradient"),
 )
 
 rectified_gradient = ArrayKernel(
@@ -41,13 +46,18 @@ _NANOSECONDS = 0.15
 """What the compiled kernels take for an element that they read or write, on one core."""
 
 
-def _found(family: kernel_family.Family, w: Windows, passes: int, *arrays: Array) -> Any:
+def _found(families: dict[Any, kernel_family.Family], passes: int, *arrays: Array) -> Any:
     """The compiled kernel for these arrays, or `None`."""
-    dtype = arrays[0].dtype
-    if dtype not in (_F32, _BF16) or any(a.dtype != dtype or not a.size for a in arrays):
+    family, dtype = families.get(arrays[0].dtype), arrays[0].dtype
+    if family is None or any(a.dtype != dtype or not a.size for a in arrays):
         return None
     largest = max(a.nbytes for a in arrays)
     return family.find((), passes * largest / kernel_family.BYTES_PER_SECOND)
+
+
+def _addable(w: Windows, *arrays: Array) -> tuple[Array, ...]:
+    """Arrays of a gradient as they are, but as float32 where their sums would be rounded twice."""
+    return tuple(cast_array(a, _F32) for a in arrays) if w.overlap else arrays
 
 
 def _work(*arrays: Array) -> tuple[int, int]:
@@ -73,8 +83,8 @@ def _image(array: Array, rank: int) -> Array:
     return array.reshape(array.shape[0], *ones, *array.shape[1:]) if ones else array
 
 
-def _pool(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
-    run = _found(family, w, 3, x)
+def _pool(families: dict[Any, kernel_family.Family], w: Windows, x: Array) -> Array | None:
+    run = _found(families, 3, x)
     if run is None:
         return None
     y = np.empty((x.shape[0], *w.out, x.shape[-1]), x.dtype)
@@ -84,7 +94,7 @@ def _pool(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
 
 def max_pool(w: Windows, x: Array) -> Array | None:
     """The largest value of each window, or `None` where the plain version is to do it."""
-    return _pool(HALF_MAX_POOL if x.dtype is _BF16 else MAX_POOL, w, x)
+    return _pool(MAX_POOL, w, x)
 
 
 def _divides_otherwise(w: Windows) -> bool:
@@ -94,32 +104,32 @@ def _divides_otherwise(w: Windows) -> bool:
 
 def average_pool(w: Windows, x: Array) -> Array | None:
     """The mean of each window, or `None` where the plain version is to do it."""
-    if _divides_otherwise(w):
-        return None
-    if x.dtype is not _BF16:
-        return _pool(AVERAGE_POOL, w, x)
-    y = _pool(AVERAGE_POOL, w, cast_array(x, _F32))
-    return None if y is None else cast_array(y, _BF16)
+    return None if _divides_otherwise(w) else _pool(AVERAGE_POOL, w, x)
 
 
 def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
     """`g` at the first maximum of each window, or `None` where the plain version is to do it."""
-    run = _found(MAX_POOL_GRADIENT, w, 6, g, x, y)
+    dtype, rank = x.dtype, len(w.window)
+    if any(a.dtype != dtype for a in (g, y)):
+        return None
+    g, x, y = _addable(w, g, x, y) if dtype is _BF16 else (g, x, y)
+    run = _found(MAX_POOL_GRADIENT, 6, g, x, y)
     if run is None:
         return None
-    dtype, rank = x.dtype, len(w.window)
-    result = np.empty(x.shape, np.float32)
-    g, x, y = (cast_array(a, _F32) for a in (g, x, y))
+    result = np.empty(x.shape, x.dtype)
     run(*_work(x, x, y, g), *(_image(a, rank) for a in (g, x, y, result)), _window(w))
     return cast_array(result, dtype)
 
 
 def average_pool_gradient(w: Windows, g: Array) -> Array | None:
     """Each `g` shared by its window, or `None` where the plain version is to do it."""
-    run = None if _divides_otherwise(w) else _found(AVERAGE_POOL_GRADIENT, w, 6, g)
+    dtype, rank = g.dtype, len(w.window)
+    if _divides_otherwise(w):
+        return None
+    (g,) = _addable(w, g) if dtype is _BF16 else (g,)
+    run = _found(AVERAGE_POOL_GRADIENT, 6, g)
     if run is None:
         return None
-    result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
-    images = _image(cast_array(g, _F32), len(w.window)), _image(result, len(w.window))
-    run(*_work(result, g), *images, _window(w))
-    return cast_array(result, g.dtype)
+    result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), g.dtype)
+    run(*_work(result, g), _image(g, rank), _image(result, rank), _window(w))
+    return cast_array(result, dtype)

@@ -15,6 +15,7 @@ from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent, Direct, T
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_extreme
 from trainkit.ops.core.vmap import later, reshaped
 from trainkit.ops.math.comparisons import equal
@@ -57,7 +58,18 @@ def _make_tuned(name: str) -> Tuned:
     def run(x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array | None:
         return axis_extreme(name, x, axis, keepdims) if initial is None else None
 
-    return Tuned(run, fewest=FEWEST)
+    def find(x: Array, *, axis: Axis, keepdims: bool) -> Array:
+        y = axis_extreme(name, x, axis, keepdims)
+        return extreme(np, name, x, axis, keepdims) if y is None else y
+
+    def run_on_bfloat16(x: Array, *, initial: Any, **settings: Any) -> Array | None:
+        # float32 is exact, and its loops are ten times as fast
+        if initial is not None or x.size < FEWEST:
+            return None
+        y: Array = run_in_float32(find, x, **settings)
+        return y
+
+    return Tuned(run, fewest=FEWEST, on_bfloat16=run_on_bfloat16)
 
 
 @primitive(
