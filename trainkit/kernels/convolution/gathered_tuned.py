@@ -38,7 +38,7 @@ _FEWEST_FILTERS = 32
 
 
 def serves(w: Windows, batch: int, channels: int, filters: int) -> bool:
-    """Whether products of windows take less time than direct sums of as many groups as one.
+    """Whether products of windows take less time than direct sums; for one group.
 
     Args:
         w: the windows.
@@ -112,12 +112,12 @@ def input_gradient(w: Windows, g: Array, kernel: Array) -> Array | None:
     """
     if w.tiles and not w.has_padding:
         return _spread_windows(w, g, kernel) if bfloat16_pairs.has_bfloat16_pairs() else None
-    turned = _turned(w)
+    windows = _transpose_windows(w)
     channels, filters = kernel.shape[-2:]
-    if turned is None or not serves(turned, len(g), filters, channels):
+    if windows is None or not serves(windows, len(g), filters, channels):
         return None
     axes = tuple(range(len(w.window)))
-    return forward(turned, g, np.flip(kernel, axes).swapaxes(-1, -2))
+    return forward(windows, g, np.flip(kernel, axes).swapaxes(-1, -2))
 
 
 def _spread_windows(w: Windows, g: Array, kernel: Array) -> Array | None:
@@ -135,7 +135,7 @@ def _spread_windows(w: Windows, g: Array, kernel: Array) -> Array | None:
     return y.view(_BF16).reshape(len(g), *w.sizes, channels)
 
 
-def _turned(w: Windows) -> Windows | None:
+def _transpose_windows(w: Windows) -> Windows | None:
     """The windows over the results that a number of the image is in; `None` for wider strides."""
     if any(n != 1 for n in w.strides):
         return None
