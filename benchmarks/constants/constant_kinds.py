@@ -122,6 +122,7 @@ OF_NO_MACHINE = {
         autodiff/unread_values.py LARGE_BYTES
         compiler/llvm/entry.py EMBEDDED_BYTES
         compiler/sizes.py ALIGNMENT
+        compiler/tracer.py _LARGE_BYTES
         compiler/llvm/module.py _LONGEST_ENTRY
         compiler/schedule/rows.py _MOST_ENDS
         core/dispatch/formulas.py MOST_STEPS

@@ -181,8 +181,10 @@ ROWS = (
         ("attention of float64, 256 positions",),
     ),
     Row("kernels/matmul/product_tuned.py", "BLOCK_WORK", (*_PRODUCTS, "product, 128 x 128 x 128")),
-    Row("kernels/matmul/product_tuned.py", "BLOCKS_EACH", _PRODUCTS),
-    Row("kernels/matmul/product_tuned.py", "_LEAST_HEIGHT", _PRODUCTS),
+    Row("kernels/matmul/product_tuned.py", "MOST_BLOCKS_EACH", _PRODUCTS, together=True),
+    Row("kernels/matmul/product_tuned.py", "COPIED_ROW", _PRODUCTS, together=True),
+    Row("kernels/matmul/product_tuned.py", "WAITED", _PRODUCTS, together=True),
+    Row("kernels/matmul/product_tuned.py", "PARTS_EACH", ("stack of 16 products, 128 x 64 x 128",)),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
     Row(
         "kernels/matmul/product_tuned.py",
