@@ -201,7 +201,7 @@ def test_other_types_are_not_for_the_kernel(dtype):
 @pytest.mark.parametrize("shape", [(1, 7), (37, 70), (3, 20, 70)])
 def test_gradients_of_a_dense_layer(pairs, rng, monkeypatch, shape, activation):
     module = sys.modules["trainkit.ops.neural.dense"]
-    monkeypatch.setattr(module, "_wide", lambda *a: pytest.fail("a pass to make it float32"))
+    monkeypatch.setattr(module, "widen_halves", lambda *a: pytest.fail("a pass to make it float32"))
     w, bias = rng.normal(size=(shape[-1], 45)).astype(BF16), rng.normal(size=45).astype(BF16)
     x, g = rng.normal(size=shape).astype(BF16), rng.normal(size=(*shape[:-1], 45)).astype(BF16)
     variables = [tk.Variable(v) for v in (x, w, bias)]
