@@ -1,5 +1,8 @@
 """Compiled normalization against the plain one."""
 
+import itertools
+import zlib
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -74,6 +77,33 @@ def test_columns_of_bfloat16_are_computed_in_float32_and_rounded_once(eager, rng
         assert a.dtype == dtype
         np.testing.assert_array_equal(a.astype("float32"), b.astype(dtype).astype("float32"))
     assert norm_tuned.normalized_columns_gradient(wide_g, x, *operands) is None
+
+
+def _numbers(*shape, step):
+    """Numbers of float32 that no generator of NumPy's is asked for."""
+    count = int(np.prod(shape))
+    return ((np.arange(count) * step % 251 - 120) / 37).astype("float32").reshape(shape)
+
+
+# of sums by 16 workers, with what stands between the passes in calls of NumPy
+COLUMN_BITS = {1: 2844037327, 2: 2820354016, 7: 801983360, 33: 1094879832}
+
+
+@pytest.mark.parametrize("features", COLUMN_BITS)
+def test_columns_have_the_bits_of_earlier_versions(eager, features):
+    """So a run that goes on after an update is the one that was never stopped."""
+    x, g = _numbers(50, features, step=13) + 3, _numbers(50, features, step=29)
+    scale, offset, by_mean, by_variance = _numbers(4, features, step=7)
+    y, mean, variance = norm_tuned.normalized_columns(x, scale, offset, (1,), 1e-3)
+    bits = zlib.crc32(b"".join(a.tobytes() for a in (y, mean, variance)))
+    rectifiers = norm_tuned.NONE, norm_tuned.RELU, norm_tuned.RELU6
+    for rectifier, moments in itertools.product(rectifiers, [(mean, variance), None]):
+        vectors = scale, by_mean, by_variance
+        gradients = norm_tuned.normalized_columns_gradient(
+            g, x, *vectors, (1,), 1e-3, moments, offset, rectifier
+        )
+        bits = zlib.crc32(b"".join(a.tobytes() for a in gradients), bits)
+    assert bits == COLUMN_BITS[features]
 
 
 def test_columns_of_bfloat16_near_the_exact_ones(eager, rng):

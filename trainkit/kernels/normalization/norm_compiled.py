@@ -6,13 +6,18 @@ What is normalized over columns is float32 or bfloat16; all else is float32.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import float32, int64
+from typing import Any
 
-from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+import numpy as np
+from numba import float32, int64, void
+
+from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.elements import HALVES, as_element, as_float, as_stored
-from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.threads.parallel_for import chunk_range
+from trainkit.kernels.jit.options import compiled, inlined
+from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
+
+exactly = compiled(parallel=False, exact=True)
+"""The decorator of what is rounded as it is written, one step after the other."""
 
 
 @by_parts(MATRIX, VECTOR, VECTOR, float32, MATRIX)
@@ -99,10 +104,6 @@ def _column_sums(part, parts, a, centre, one, two):
                 two[worker, f] += w * w
 
 
-column_sums = by_parts(MATRIX, VECTOR, MATRIX, MATRIX, exact=True, apart=True)(_column_sums)
-half_column_sums = by_parts(HALVES, VECTOR, MATRIX, MATRIX, exact=True, apart=True)(_column_sums)
-
-
 def _columns(part, parts, a, p, r, low, high, y):
     """Y = p * a + r, a factor and a shift for each column, held between `low` and `high`."""
     first, last = chunk_range(part, parts, a.shape[0], 1)
@@ -111,11 +112,6 @@ def _columns(part, parts, a, p, r, low, high, y):
             value = p[f] * as_float(a[row, f]) + r[f]
             value = value if value > low or value != value else low
             y[row, f] = as_element(high if value > high else value, y)
-
-
-_FACTORS = *[VECTOR] * 2, *[float32] * 2
-columns = by_parts(MATRIX, *_FACTORS, MATRIX, exact=True, apart=True)(_columns)
-half_columns = by_parts(HALVES, *_FACTORS, HALVES, exact=True, apart=True)(_columns)
 
 
 @inlined
@@ -170,12 +166,6 @@ def _gradient_sums(part, parts, g, x, factor, shift, centre, high, kind, one, tw
                     two[worker, f] += h * (level - centre[f])
 
 
-_CHOICE = float32, int64
-_SUMS = *[VECTOR] * 3, *_CHOICE, MATRIX, MATRIX
-gradient_sums = by_parts(MATRIX, MATRIX, *_SUMS, exact=True, apart=True)(_gradient_sums)
-half_gradient_sums = by_parts(HALVES, HALVES, *_SUMS, exact=True, apart=True)(_gradient_sums)
-
-
 def _gradient_columns(part, parts, g, x, factor, shift, p, q, r, high, kind, y):
     """Y = p * h + q * x + r, factors for each column; h as for `gradient_sums`."""
     first, last = chunk_range(part, parts, g.shape[0], 1)
@@ -198,10 +188,157 @@ def _gradient_columns(part, parts, g, x, factor, shift, p, q, r, high, kind, y):
                 y[row, f] = as_element(p[f] * h + q[f] * level + r[f], y)
 
 
-_BACK = *[VECTOR] * 5, *_CHOICE
-gradient_columns = by_parts(*[MATRIX] * 2, *_BACK, MATRIX, exact=True, apart=True)(
-    _gradient_columns
-)
-half_gradient_columns = by_parts(*[HALVES] * 2, *_BACK, HALVES, exact=True, apart=True)(
-    _gradient_columns
-)
+# Between the passes stand some steps on a number for each feature, rounded one by one. As calls of
+# NumPy, of two microseconds each, they took as long as a pass over a small image.
+
+
+@exactly
+def _add_shares(shares, sums):
+    """What all workers have summed, added up in the order in which NumPy adds up `sum(axis=0)`."""
+    workers, features = shares.shape
+    if features == 1:
+        # Of a single column NumPy sums eight numbers side by side, and these pair by pair.
+        eight = shares[:8, 0].copy()
+        for worker in range(8, workers):
+            eight[worker % 8] += shares[worker, 0]
+        low = (eight[0] + eight[1]) + (eight[2] + eight[3])
+        sums[0] = low + ((eight[4] + eight[5]) + (eight[6] + eight[7]))
+        return
+    for f in range(features):
+        sums[f] = shares[0, f]
+    for worker in range(1, workers):
+        for f in range(features):
+            sums[f] += shares[worker, f]
+
+
+@exactly
+def _set_moments(centre, one, two, count, mean, variance):
+    """Mean and variance of sums about `centre`, which is near the mean, so that nothing cancels."""
+    for f in range(centre.size):
+        shift = one[f] / count
+        difference = two[f] / count - shift * shift
+        mean[f] = centre[f] + shift
+        variance[f] = np.float32(0) if difference <= np.float32(0) else difference
+
+
+@exactly
+def _set_factors(mean, variance, scale, offset, epsilon, factor, shift):
+    """What makes x of a column into its normalized value: x * factor + shift."""
+    for f in range(mean.size):
+        factor[f] = scale[f] / np.sqrt(variance[f] + epsilon)
+        shift[f] = offset[f] - mean[f] * factor[f]
+
+
+@exactly
+def _set_gradient_factors(
+    mean, variance, scale, by_mean, by_variance, epsilon, count, by_scale, by_offset, p, q, r
+):
+    """The factors of `gradient_columns`, of sums that become the gradient by the scale.
+
+    result = p * g + q * x + r, with q from the grad along x - mean, and r the rest.
+    """
+    for f in range(mean.size):
+        factor = np.float32(1) / np.sqrt(variance[f] + epsilon)
+        by_scale[f] *= factor
+        p[f] = scale[f] * factor
+        q[f] = -p[f] * factor * by_scale[f] / count
+        r[f] = -p[f] * by_offset[f] / count
+    if by_variance.size > 0:
+        for f in range(mean.size):
+            q[f] += np.float32(2) * by_variance[f] / count
+    if by_mean.size > 0:
+        for f in range(mean.size):
+            r[f] += by_mean[f] / count
+    for f in range(mean.size):
+        r[f] -= q[f] * mean[f]
+
+
+@exactly
+def _find_moments(pool, parts, x, moments, factors, shares, work):
+    """Set mean and variance of each column, by `work` for the sums of each worker."""
+    centre, one, two = factors[0], factors[1], factors[2]
+    for f in range(x.shape[1]):
+        centre[f] = as_float(x[0, f])
+    spread(pool, parts, work, (x, centre, shares[0], shares[1]))
+    _add_shares(shares[0], one)
+    _add_shares(shares[1], two)
+    _set_moments(centre, one, two, np.float32(len(x)), moments[0], moments[1])
+
+
+_EXACTLY = {"parallel": False, "exact": True, "apart": True}
+_sums_part, _columns_part = compiled(**_EXACTLY)(_column_sums), compiled(**_EXACTLY)(_columns)
+_gradient_sums_part = compiled(**_EXACTLY)(_gradient_sums)
+_gradient_part = compiled(**_EXACTLY)(_gradient_columns)
+
+
+def _columns_of(kind: Any) -> Any:
+    """`run(pool, parts, x, scale, offset, epsilon, low, high, y, moments, factors, shares)`.
+
+    Rows of `x` with each column normalized by its own moments, scaled, shifted, and held between
+    `low` and `high`, into `y`; mean and variance into `moments`. Scratch are
+    `factors`, of five rows, and `shares`, two sums of each worker.
+    """
+
+    @compiled(parallel=False, exact=True)
+    def run(pool, parts, x, scale, offset, epsilon, low, high, y, moments, factors, shares):
+        _find_moments(pool, parts, x, moments, factors, shares, _sums_part)
+        factor, shift = factors[3], factors[4]
+        _set_factors(moments[0], moments[1], scale, offset, epsilon, factor, shift)
+        spread(pool, parts, _columns_part, (x, factor, shift, low, high, y))
+
+    run.compile(void(*POOL, kind, VECTOR, VECTOR, *[float32] * 3, kind, MATRIX, MATRIX, CUBE))
+    return run
+
+
+def columns() -> Any:
+    """That of float32."""
+    return _columns_of(MATRIX)
+
+
+def half_columns() -> Any:
+    """That of bfloat16."""
+    return _columns_of(HALVES)
+
+
+def _gradient_columns_of(kind: Any) -> Any:
+    """`run(pool, parts, g, x, scale, offset, by_mean, by_variance, epsilon, high, choice, ...)`.
+
+    Gradients by the input into `result`, and by scale and offset into `sums`, which follow; then
+    `moments`, which are found first unless `has_moments` is 1, and scratch as before.
+    """
+
+    @compiled(parallel=False, exact=True)
+    def run(
+        pool, parts, g, x, scale, offset, by_mean, by_variance, epsilon, high, choice, result, sums,
+        moments, has_moments, factors, shares,
+    ):  # fmt: skip
+        if not has_moments:
+            _find_moments(pool, parts, x, moments, factors, shares, _sums_part)
+        mean, variance = moments[0], moments[1]
+        factor, shift = factors[0], factors[1]
+        _set_factors(mean, variance, scale, offset, epsilon, factor, shift)
+        operands = (g, x, factor, shift, mean, high, choice, shares[0], shares[1])
+        spread(pool, parts, _gradient_sums_part, operands)
+        by_scale, by_offset = sums[0], sums[1]
+        _add_shares(shares[0], by_offset)
+        _add_shares(shares[1], by_scale)
+        p, q, r = factors[2], factors[3], factors[4]
+        _set_gradient_factors(
+            mean, variance, scale, by_mean, by_variance, epsilon, np.float32(len(x)),
+            by_scale, by_offset, p, q, r,
+        )  # fmt: skip
+        spread(pool, parts, _gradient_part, (g, x, factor, shift, p, q, r, high, choice, result))
+
+    arguments = kind, kind, *[VECTOR] * 4, float32, float32, int64, kind
+    run.compile(void(*POOL, *arguments, MATRIX, MATRIX, int64, MATRIX, CUBE))
+    return run
+
+
+def gradient_columns() -> Any:
+    """That of float32."""
+    return _gradient_columns_of(MATRIX)
+
+
+def half_gradient_columns() -> Any:
+    """That of bfloat16."""
+    return _gradient_columns_of(HALVES)

@@ -35,41 +35,26 @@ class _ColumnKernels(NamedTuple):
     """The kernels over columns for one dtype of what is normalized.
 
     Attributes:
-        sums: for moments.
-        scaled: for results.
-        gradient_sums: for gradients of the parameters.
-        gradient: for those of the input.
+        forward: for a batch.
+        backward: for its gradients.
     """
 
-    sums: kernel_family.Family
-    scaled: kernel_family.Family
-    gradient_sums: kernel_family.Family
-    gradient: kernel_family.Family
-
-    @property
-    def forward(self) -> tuple[kernel_family.Family, ...]:
-        """Those that a batch needs."""
-        return self.sums, self.scaled
-
-    @property
-    def backward(self) -> tuple[kernel_family.Family, ...]:
-        """Those that its gradient needs."""
-        return self.sums, self.gradient_sums, self.gradient
+    forward: kernel_family.Family
+    backward: kernel_family.Family
 
 
-def _column_kernels(prefix: str, formerly: str | None = None) -> _ColumnKernels:
-    file = "normalization.norm_compiled"
+def _column_kernels(prefix: str) -> _ColumnKernels:
+    names = f"{prefix}scaled_columns", f"{prefix}scaled_gradient_columns"
+    builders = f"{prefix}columns", f"{prefix}gradient_columns"
     return _ColumnKernels(
-        kernel_family.Family(
-            f"{prefix}moment_sums", file, f"{prefix}column_sums", formerly=formerly
-        ),
-        kernel_family.Family(f"{prefix}scaled_columns", file, f"{prefix}columns"),
-        kernel_family.Family(f"{prefix}moment_gradient_sums", file, f"{prefix}gradient_sums"),
-        kernel_family.Family(f"{prefix}scaled_gradient_columns", file, f"{prefix}gradient_columns"),
+        *(
+            kernel_family.Family(name, "normalization.norm_compiled", builder)
+            for name, builder in zip(names, builders, strict=True)
+        )
     )
 
 
-KERNELS = {_F32: _column_kernels("", "column_sums"), bfloat16.dtype: _column_kernels("half_")}
+KERNELS = {_F32: _column_kernels(""), bfloat16.dtype: _column_kernels("half_")}
 """By the dtype of what is normalized. Bits of bfloat16 are read, and float32 rounded once."""
 
 
@@ -89,6 +74,7 @@ class Rectifier(NamedTuple):
 
 NONE, RELU, RELU6 = Rectifier(), Rectifier(1, 0.0), Rectifier(2, 0.0, 6.0)
 
+_EMPTY = np.empty(0, np.float32)
 WORKERS = 16
 """How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
 _NANOSECONDS = 0.25
@@ -142,51 +128,27 @@ def normalized_rows_gradient(
 
 def columns_are_compiled() -> bool:
     """Whether all kernels over columns are at hand, so that they serve from the first call."""
-    families = {family for kernels in KERNELS.values() for family in kernels}
-    return all(family.find((), 0.0) is not None for family in families)
+    return all(
+        family.find((), 0.0) is not None for kernels in KERNELS.values() for family in kernels
+    )
 
 
-def _column_kernels_for(
+def _column_kernel(
     x: Array, axis: tuple[int, ...], vectors: Sequence[Array | None], backward: bool = False
-) -> _ColumnKernels | None:
-    """The kernels that normalize `x` over all axes but the last, if they are compiled."""
+) -> Any:
+    """The kernel that normalizes `x` over all axes but the last, `None` where there is none."""
     kernels = KERNELS.get(x.dtype)
     if kernels is None or axis != (x.ndim - 1,) or not x.size:
         return None
     if not all(v is None or (v.dtype in KERNELS and v.size) for v in vectors):
         return None
-    families = kernels.backward if backward else kernels.forward
-    is_ready = None not in [family.find((), _seconds(x, 4)) for family in families]
-    return kernels if is_ready else None
+    family = kernels.backward if backward else kernels.forward
+    return family.find((), _seconds(x, 4))
 
 
-def _sum(parts: Array) -> tuple[Array, Array]:
-    one, two = parts.sum(axis=1)
-    return one, two
-
-
-def _statistics(kernels: _ColumnKernels, x: Array, flat: Array) -> tuple[Array, Array]:
-    """Mean and variance of each column; about the first row, so that nothing cancels."""
-    near = owned(x).reshape(flat.shape)[0].astype(np.float32)
-    parts = np.empty((2, WORKERS, flat.shape[1]), np.float32)
-    run = kernels.sums.find((), 1.0)
-    run(*shared(_NANOSECONDS * flat.size), flat, near, *parts)
-    one, two = _sum(parts)
-    shift = one / np.float32(len(flat))
-    return near + shift, np.maximum(two / np.float32(len(flat)) - shift * shift, 0)
-
-
-def _factor_and_shift(
-    features: int,
-    scale: Array | None,
-    offset: Array | None,
-    mean: Array,
-    variance: Array,
-    epsilon: float,
-) -> tuple[Array, Array]:
-    """What makes x of a column into its normalized value: x * factor + shift."""
-    factor = _filled(scale, features, 1.0) / np.sqrt(variance + np.float32(epsilon))
-    return factor, _filled(offset, features, 0.0) - mean * factor
+def _scratch(features: int) -> tuple[Array, Array]:
+    """Room for the factors of a kernel over columns, and for two sums of each worker."""
+    return np.empty((5, features), np.float32), np.empty((2, WORKERS, features), np.float32)
 
 
 def normalized_columns(
@@ -201,19 +163,25 @@ def normalized_columns(
 
     Mean and variance have the dtype of the scale, that of `x` where there is none.
     """
-    kernels = _column_kernels_for(x, axis, (scale, offset))
-    if kernels is None:
+    run = _column_kernel(x, axis, (scale, offset))
+    if run is None:
         return None
     features = x.shape[-1]
-    flat = _matrix(x, features)
-    mean, variance = _statistics(kernels, x, flat)
-    factor, shift = _factor_and_shift(features, scale, offset, mean, variance, epsilon)
-    y = np.empty(x.shape, x.dtype)
-    limits = np.float32(rectifier.low), np.float32(rectifier.high)
-    run = kernels.scaled.find((), 1.0)
-    run(*shared(_NANOSECONDS * x.size), flat, factor, shift, *limits, _matrix(y, features))
-    dtype = (x if scale is None else scale).dtype
-    return y, mean.astype(dtype, copy=False), variance.astype(dtype, copy=False)
+    y, moments = np.empty(x.shape, x.dtype), np.empty((2, features), np.float32)
+    run(
+        *shared(_NANOSECONDS * x.size),
+        _matrix(x, features),
+        _filled(scale, features, 1.0),
+        _filled(offset, features, 0.0),
+        np.float32(epsilon),
+        np.float32(rectifier.low),
+        np.float32(rectifier.high),
+        _matrix(y, features),
+        moments,
+        *_scratch(features),
+    )
+    mean, variance = moments.astype((x if scale is None else scale).dtype, copy=False)
+    return y, mean, variance
 
 
 def normalized_columns_gradient(
@@ -245,33 +213,27 @@ def normalized_columns_gradient(
         rectifier: what comes behind the normalization.
     """
     vectors = scale, by_mean, by_variance, offset
-    kernels = _column_kernels_for(x, axis, vectors, backward=True)
-    if kernels is None or g.dtype != x.dtype or g.shape != x.shape:
+    run = _column_kernel(x, axis, vectors, backward=True)
+    if run is None or g.dtype != x.dtype or g.shape != x.shape:
         return None
-    dtype = (x if scale is None else scale).dtype
     features = x.shape[-1]
-    flat, grads = _matrix(x, features), _matrix(g, features)
-    count = np.float32(len(flat))
-    mean, variance = moments or _statistics(kernels, x, flat)
-    forward = _factor_and_shift(features, scale, offset, mean, variance, epsilon)
-    factor = 1 / np.sqrt(variance + np.float32(epsilon))
-    weight = _filled(scale, features, 1.0)
-    parts = np.empty((2, WORKERS, features), np.float32)
-    choice, work = (np.float32(rectifier.high), rectifier.kind), shared(_NANOSECONDS * x.size)
-    run = kernels.gradient_sums.find((), 1.0)
-    run(*work, grads, flat, *forward, mean, *choice, *parts)
-    by_offset, by_centred = _sum(parts)
-    by_scale = by_centred * factor
-    # result = p * g + q * x + r, with q from the grad along x - mean, and r the rest
-    p = weight * factor
-    q = -p * factor * by_scale / count
-    r = -p * by_offset / count
-    if by_variance is not None:
-        q = q + 2 * _filled(by_variance, features, 0.0) / count
-    if by_mean is not None:
-        r = r + _filled(by_mean, features, 0.0) / count
-    result = np.empty(x.shape, x.dtype)
-    run = kernels.gradient.find((), 1.0)
-    factors = p, q, r - q * mean
-    run(*work, grads, flat, *forward, *factors, *choice, _matrix(result, features))
-    return result, by_scale.astype(dtype, copy=False), by_offset.astype(dtype, copy=False)
+    result, sums = np.empty(x.shape, x.dtype), np.empty((2, features), np.float32)
+    run(
+        *shared(_NANOSECONDS * x.size),
+        _matrix(g, features),
+        _matrix(x, features),
+        _filled(scale, features, 1.0),
+        _filled(offset, features, 0.0),
+        _EMPTY if by_mean is None else _filled(by_mean, features, 0.0),
+        _EMPTY if by_variance is None else _filled(by_variance, features, 0.0),
+        np.float32(epsilon),
+        np.float32(rectifier.high),
+        rectifier.kind,
+        _matrix(result, features),
+        sums,
+        np.empty((2, features), np.float32) if moments is None else np.stack(moments),
+        int(moments is not None),
+        *_scratch(features),
+    )
+    by_scale, by_offset = sums.astype((x if scale is None else scale).dtype, copy=False)
+    return result, by_scale, by_offset
