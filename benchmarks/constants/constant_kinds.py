@@ -19,6 +19,7 @@ VARIED_WITH = {
         kernels/convolution/conv_tuned.py _NANOSECONDS
         kernels/convolution/winograd_tuned.py _NANOSECONDS
         kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
+        kernels/convolution/pixel_copies_tuned.py _NANOSECONDS
         kernels/elementwise/bfloat16_casts_tuned.py _NANOSECONDS
         kernels/elementwise/elementwise_tuned.py _NANOSECONDS
         kernels/embedding/embedding_tuned.py _NANOSECONDS
@@ -148,6 +149,7 @@ OF_NO_MACHINE = {
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
+        kernels/convolution/pixel_copies_tuned.py FEWEST
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS

@@ -18,6 +18,7 @@ from trainkit.kernels.convolution import (
     conv_layout,
     depthwise_tuned,
     gathered_tuned,
+    pixel_copies_tuned,
     winograd_tuned,
 )
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
@@ -329,7 +330,10 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
 def _pixels_seen(w: Windows, x: Array) -> Array:
     """(pixels, channels) that windows of one element see."""
     if any(n != 1 for n in w.strides):
-        x = x[(slice(None), *(slice(None, None, n) for n in w.strides))]
+        copied = pixel_copies_tuned.strided_pixels(x, w.strides)
+        if copied is None:
+            copied = x[(slice(None), *(slice(None, None, n) for n in w.strides))]
+        x = copied
     return kernel_family.owned(x).reshape(-1, x.shape[-1])
 
 
@@ -337,6 +341,9 @@ def _spread_pixels(w: Windows, pixels: Array) -> Array:
     """An array with what `_pixels_seen` takes out of it, and zeros elsewhere."""
     if all(n == 1 for n in w.strides):
         return pixels
+    y = pixel_copies_tuned.spread_pixels(pixels, w.sizes, (0,) * len(w.sizes), w.strides)
+    if y is not None:
+        return y
     y = np.zeros((pixels.shape[0], *w.sizes, pixels.shape[-1]), pixels.dtype)
     y[(slice(None), *(slice(None, None, n) for n in w.strides))] = pixels
     return y
