@@ -256,6 +256,20 @@ def test_gradients_of_windows_of_one_element_are_compiled_for_any_numbers(eager,
     np.testing.assert_allclose(by_kernel, plain, atol=1e-3)
 
 
+@pytest.mark.parametrize("cores", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("sizes", [(56, 256, 512), (7, 960, 160), (7, 160, 960)], ids=str)
+def test_gradients_by_weights_are_as_many_tasks_for_each_core(cores, sizes):
+    """Three tasks for two cores would take as long as four."""
+    size, channels, filters = sizes
+    geometry = conv_layout.Geometry(
+        8, (1, size, size), channels, (1, size, size), filters, (1, 1, 1), (1, 1, 1), (1, 1, 1),
+        (0, 0, 0), 1, (6, 64), cores,
+    )  # fmt: skip
+    plan = conv_layout.weights(geometry)
+    tasks = plan.parts * -(-len(plan.blocks) // plan.numbers[9]) * len(plan.groups)
+    assert tasks % cores == 0 or tasks >= 4 * cores
+
+
 def test_series_of_many_lengths_are_planned_once_each(monkeypatch):
     """As many lengths, layers and ways as the small networks for texts have."""
     made = []

@@ -487,6 +487,9 @@ def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]
     most_sums = cache_bytes(2) // 4 // (4 * max(64, each * g.tile[1]))
     tasks = parts * -(-blocks // each)
     groups = max(-(-tiles * g.tile[0] // most_sums), -(-g.cores // tasks))
+    # Few tasks are as many for each core: three for two of them would take as long as four.
+    while tasks * groups < 4 * g.cores and tasks * groups % g.cores:
+        groups += 1
     return parts, min(groups, tiles), each
 
 
