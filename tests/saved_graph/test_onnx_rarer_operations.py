@@ -7,6 +7,7 @@ import trainkit as tk
 from tests.saved_graph.test_onnx_spectra import compare, rand
 from trainkit.core.errors import UnimplementedError
 
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 ops = tk.ops
 RNG = np.random.default_rng(8)
@@ -230,3 +231,40 @@ def test_others_say_why(function, message, tmp_path):
     traced = tk.function(function, input_signature=[tk.TensorSpec([None, 4, 4])])
     with pytest.raises(UnimplementedError, match=message):
         tk.saved_graph.export_onnx(traced, tmp_path / "f.onnx")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [tk.nn.relu6, ops.hard_tanh, lambda x: ops.clip(x, -0.5, 0.25), lambda x: ops.clip(x, 1, -1)],
+    ids=["relu6", "hard_tanh", "clip", "limits the wrong way round"],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_two_limits_are_one_node(function, dtype, tmp_path):
+    path = tmp_path / "m.onnx"
+    signature = [tk.TensorSpec([None, 8], dtype)]
+    tk.saved_graph.export_onnx(tk.function(function, input_signature=signature), path)
+    x = np.array([[np.nan, -np.inf, -7, -0.5, 0, 0.375, 6.5, np.inf]], dtype)
+    session = onnxruntime.InferenceSession(str(path))
+    kinds = [node.op_type for node in onnx.load(path).graph.node]
+    assert kinds == ["Clip", "Identity"]
+    expected = function(tk.constant(x))
+    (y,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(tk.onnx.load(path)(tk.constant(x)), expected)
+
+
+def test_a_rectifier_with_a_ceiling_comes_back(tmp_path):
+    path = tmp_path / "m.onnx"
+    signature = [tk.TensorSpec([None, 8])]
+    tk.saved_graph.export_onnx(tk.function(tk.nn.relu6, input_signature=signature), path)
+    model = tk.onnx.load(path)
+    graph = tk.function(lambda x: model(x)).get_concrete_function(tk.ones((2, 8))).graph
+    assert "relu6" in [node.primitive.name for node in graph.nodes if node.kind == "op"]
+
+
+def test_limits_that_are_tensors_or_of_integers_stay_two_nodes(tmp_path):
+    path = tmp_path / "m.onnx"
+    signature = [tk.TensorSpec([None], "int32"), tk.TensorSpec([None], "float32")]
+    draws = [(np.arange(-4, 12, dtype="int32"), rand(16))]
+    compare(lambda n, x: (ops.clip(n, 0, 6), ops.clip(x, -1.0, x + 1.0)), signature, draws, path)
+    assert "Clip" not in [node.op_type for node in onnx.load(path).graph.node]

@@ -277,6 +277,11 @@ onnx_form("clip_by_tensors")(lambda to, x, low, high: clipped(to, x, low, high))
 def clipped(to: GraphBuilder, x: Any, low: Any, high: Any) -> Value:
     """`x` between two limits, either of which may be `None`."""
     x = wide(to, x)
+    are_numbers = all(type(bound) in (int, float) for bound in (low, high))
+    if are_numbers and x.dtype in ("float32", "float64"):
+        # runtimes do it together with the convolution before it, which they don't with two nodes
+        bounds = (to.known(bound, x.dtype) for bound in (low, high))
+        return to.op("Clip", x, *bounds, shape=x.shape)
     if low is not None:
         x = to.each("Max", x, *widened(to, (low,)))
     return x if high is None else to.each("Min", x, *widened(to, (high,)))
