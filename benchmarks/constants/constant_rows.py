@@ -24,6 +24,7 @@ class Row(NamedTuple):
 _CONV, _CONV_LARGE = "convolution, 64 filters", "convolution, 256 filters"
 _BY_WEIGHTS = "gradient by weights, 64 filters"
 _PRODUCTS = "product, 512 x 512 x 512", "product, 128 x 1024 x 1024"
+_ROWS = "product, 1 x 784 x 256", "product, 1 x 512 x 2048"
 _FROM_NOTHING = (
     "600 steps of LSTM from nothing, 32 units",
     "600 convolutions from nothing, 64 filters",
@@ -266,6 +267,14 @@ ROWS = (
         "FEWEST",
         ("product, 32 x 32 x 32", "product, 72 x 72 x 72"),
     ),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "FEWEST_WEIGHTS",
+        ("product, 1 x 784 x 256", "product, 4 x 256 x 1024"),
+    ),
+    Row("kernels/jit/register_tiles.py", "FAR_BYTES", _ROWS),
+    Row("kernels/matmul/row_product_compiled.py", "_TOGETHER", _ROWS),
+    Row("kernels/matmul/row_product_compiled.py", "_WIDE_VECTORS", _ROWS),
     Row(
         "kernels/matmul/product_tuned.py",
         "_LEAST_EACH",

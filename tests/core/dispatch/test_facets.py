@@ -6,6 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.core import shapes
 from trainkit.core.dispatch import facets, native
+from trainkit.core.dispatch.eager import with_tuned
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.tensor import PRIMITIVES
 
@@ -93,6 +94,32 @@ def test_a_tuned_kernel_runs_from_its_size_on_unless_it_gives_nothing(declared, 
         assert op.primitive.body(np, np.ones(5)).tolist() == [-1.0] * 5
     finally:
         native.switch(before)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_tuned_kernel_runs_for_a_large_input_beside_a_small_one(compiled):
+    def run(x, w):
+        return x * 10 if w.size > 2 else None
+
+    def body(xp, x, w):
+        return -x
+
+    before = native.switch(compiled)
+    tuned = facets.Tuned(run, fewest=9, fewest_beside=4)
+    try:
+        kernel = with_tuned(body, tuned)
+        few, many = np.ones(3), np.ones(4)
+        assert kernel(np, few, many).tolist() == [10.0] * 3
+        assert kernel(np, few, few).tolist() == [-1.0] * 3
+        assert kernel(np, np.ones(9), few).tolist() == [10.0] * 9
+        assert kernel(np, many, None).tolist() == [-1.0] * 4
+    finally:
+        native.switch(before)
+    assert tuned.may_round_otherwise((few, many), {})
+    assert not tuned.may_round_otherwise((many, few), {})
+    assert [tuned.is_asked(sizes) for sizes in ([9], [8], [8, 4], [8, 3], [])] == [
+        True, False, True, False, False
+    ]  # fmt: skip
 
 
 def test_kernels_of_a_gpu_are_asked_in_their_order_and_the_body_serves_last(declared, any_gpu):

@@ -330,6 +330,51 @@ def test_recurrent_kernels_are_kept_for_one_sequence(rng, name, layer):
             recurrent_kernel.assign(0.5 * recurrent_kernel)
 
 
+def alone(run, *arrays):
+    """Of recurrences whether they give hidden states alone."""
+    graph = optimised(tk.function(run).get_concrete_function(*arrays).graph)
+    nodes = with_joined_convolutions(graph).nodes
+    return [n.settings["hidden_alone"] for n in nodes if "hidden_alone" in n.settings]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 17])
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize(
+    "layer", [layers.LSTM, layers.GRU, lambda *a, **k: layers.GRU(*a, **k, reset_after=False)]
+)
+def test_what_a_gradient_reads_is_not_kept_in_an_inference(rng, layer, steps, batch):
+    stack = [layer(24, return_sequences=True), layer(12)]
+    model = randomized(rng, tk.Sequential([tk.Input((steps, 8)), *stack]))
+    x = tk.constant(rng.normal(size=(batch, steps, 8)).astype("float32"))
+    assert alone(model, x) == [True, True]
+    assert_same_bits(model, x)
+
+
+def test_what_somebody_reads_is_kept(rng):
+    layer = layers.LSTM(24, return_state=True)
+    x = tk.constant(rng.normal(size=(3, 5, 8)).astype("float32"))
+    layer(x)
+
+    def gradients(x):
+        with tk.GradientTape() as tape:
+            y = tk.reduce_sum(layer(x)[0])
+        return tape.gradient(y, layer.trainable_variables)
+
+    assert alone(layer, x) == [False]
+    assert alone(lambda x: layer(x)[0], x) == [True]
+    assert alone(gradients, x) == [False]
+    assert_same_bits(layer, x)
+    assert_same_bits(gradients, x)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 9])
+def test_few_rows_by_many_weights(rng, rows):
+    model = tk.Sequential([layers.Dense(700, activation="relu"), layers.Dense(9)])
+    x = tk.constant(rng.normal(size=(rows, 200)).astype("float32"))
+    model(x)
+    assert_same_bits(randomized(rng, model), x, calls=5)
+
+
 def test_an_error_of_a_recurrence_names_its_shapes(rng):
     kernel = tk.Variable(rng.normal(size=(8, 32)).astype("float32"))
     shapes = (None, None, None), (None, None)

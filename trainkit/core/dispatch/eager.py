@@ -6,6 +6,7 @@ everything else goes to `Primitive.slow`. There is a function for each kind of k
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -369,6 +370,7 @@ def _ask_on_bfloat16(run: Callable[..., Any], index: int, body: Callable[..., An
 def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     """The kernel of an operation: `body`, or what is tuned for large NumPy arrays, or for a GPU."""
     run, fewest, index = tuned.run, tuned.fewest, tuned.of
+    fewest_beside = sys.maxsize if tuned.fewest_beside is None else tuned.fewest_beside
     if tuned.on_gpu:
         body = _ask_first(tuned.on_gpu, body)
     if tuned.on_bfloat16:
@@ -380,13 +382,16 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
         # By its size first, as a tuned kernel looks at layouts and dtypes before it declines, which
         # takes longer than a small body. An input with a default may be left out.
         x = arrays[index] if index < len(arrays) else None
-        if type(x) is _ndarray and x.size >= fewest:
+        beside = arrays[index + 1] if index + 1 < len(arrays) else None
+        if type(x) is _ndarray and (
+            x.size >= fewest or (type(beside) is _ndarray and beside.size >= fewest_beside)
+        ):
             result = run(*arrays, **settings)
             if result is not None:
                 return result
         return body(xp, *arrays, **settings)
 
-    return native.attempt("TunedKernel", body, run, fewest, index) or kernel
+    return native.attempt("TunedKernel", body, run, fewest, index, fewest_beside) or kernel
 
 
 def _compile(

@@ -131,6 +131,8 @@ class Tuned:
         exact: whether it gives the bits of the body.
         fewest: how many elements an input has to have for it to be asked.
         of: the place of that input.
+        fewest_beside: how many the input behind it has to have instead, `None` where its size
+            decides nothing.
         unless: function of arrays and settings: calls that it surely leaves to the body, though
             they are large enough.
         on_bfloat16: the same as `run` for NumPy arrays of bfloat16, asked for those of any size:
@@ -138,7 +140,9 @@ class Tuned:
     """
 
     bfloat16 = bfloat16.dtype
-    __slots__ = ("exact", "fewest", "of", "on_bfloat16", "on_gpu", "run", "unless")
+    __slots__ = (
+        "exact", "fewest", "fewest_beside", "of", "on_bfloat16", "on_gpu", "run", "unless",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -148,6 +152,7 @@ class Tuned:
         exact: bool = False,
         fewest: int = 0,
         of: int = 0,
+        fewest_beside: int | None = None,
         unless: Rule | None = None,
         on_bfloat16: Rule | None = None,
     ) -> None:
@@ -156,6 +161,7 @@ class Tuned:
         self.exact = exact
         self.fewest = fewest
         self.of = of
+        self.fewest_beside = fewest_beside
         self.unless = unless
         self.on_bfloat16 = on_bfloat16
 
@@ -165,9 +171,15 @@ class Tuned:
             return True
         if self.run is None or self.exact:
             return False
-        if getattr(arrays[self.of], "size", 0) < self.fewest:
+        if not self.is_asked([getattr(x, "size", 0) for x in arrays]):
             return False
         return self.unless is None or not self.unless(arrays, settings)
+
+    def is_asked(self, sizes: Sequence[int]) -> bool:
+        """Whether `run` is asked for inputs of so many elements."""
+        beside, fewest = self.of + 1, self.fewest_beside
+        is_large = fewest is not None and beside < len(sizes) and sizes[beside] >= fewest
+        return self.of < len(sizes) and (sizes[self.of] >= self.fewest or is_large)
 
     def __repr__(self) -> str:
         texts = [] if self.run is None else ["same bits" if self.exact else "other roundings"]

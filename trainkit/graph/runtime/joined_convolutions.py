@@ -26,14 +26,15 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.matmul import epilogue_tuned, product_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
+from trainkit.kernels.matmul.repeated_product import RepeatedProduct
 from trainkit.kernels.normalization.norm_tuned import NONE, Rectifier
 from trainkit.ops.arrays.shaping import _reshape
 from trainkit.ops.convolutional.convolution import _conv
 from trainkit.ops.convolutional.convolution_geometry import facts_of
-from trainkit.ops.linear_algebra.matmul import matmul
+from trainkit.ops.linear_algebra.matmul import matmul, product
 from trainkit.ops.math.elementwise import add, multiply
-from trainkit.ops.neural.dense import _dense, multiply_and_finish
-from trainkit.ops.neural.recurrence import _gru, _lstm
+from trainkit.ops.neural.dense import _dense, finished
+from trainkit.ops.neural.recurrence import _gru, _lstm, compiled_gru, compiled_lstm
 
 Array = Any
 
@@ -79,50 +80,50 @@ def _convolve(
 
 
 def _multiplier(primitive: Any) -> Any:
-    """A kernel of `dense` or `matmul` that keeps strips of its second operand."""
+    """What binds `dense` or `matmul`, so that strips of its second operand are kept."""
 
-    def multiply_by_weights(
-        xp: Any,
-        x: Array,
-        kernel: Array,
-        bias: Any = None,
-        *,
-        weights: PreparedWeights,
-        activation: str | None = None,
-    ) -> Array:
-        # fewer go to the body, whose bits are others
-        if x.size < product_tuned.FEWEST:
-            if primitive is matmul.primitive:
-                return primitive.body(xp, x, kernel)
-            return primitive.body(xp, x, kernel, bias, activation=activation)
-        if x.ndim > 1 and x.flags.c_contiguous:
-            rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-            y = multiply_and_finish(rows, kernel, bias, activation, weights)
-            if y is not None:
-                return y if x.ndim == 2 else y.reshape(*x.shape[:-1], -1)
-        if primitive is matmul.primitive:
-            return primitive.kernel(xp, x, kernel)
-        return primitive.kernel(xp, x, kernel, bias, activation=activation)
+    def bind(*, weights: PreparedWeights, **settings: Any) -> Any:
+        multiply = RepeatedProduct(weights, settings.get("activation") == "relu")
+        kernel_of, body, activation = primitive.kernel, primitive.body, settings.get("activation")
 
-    return multiply_by_weights
+        def multiply_by_weights(x: Array, kernel: Array, *bias: Any) -> Array:
+            # others go to the body, whose bits are others
+            if product_tuned.is_asked(x, kernel):
+                y = multiply(x, kernel, bias[0] if bias else None)
+                return kernel_of(np, x, kernel, *bias, **settings) if y is None else y
+            if x.ndim == 2:  # what the body does, without its questions
+                return finished(np, product(x, kernel), bias[0] if bias else None, activation)
+            result: Array = body(np, x, kernel, *bias, **settings)
+            return result
+
+        return multiply_by_weights
+
+    return bind
 
 
-def _recurrence(primitive: Any) -> Any:
+def _recurrence(primitive: Any, compiled: Any) -> Any:
     """A kernel of `lstm` or `gru` that keeps a copy of its recurrent kernel.
 
-    Of one sequence each step reads the whole kernel once, so it matters where that begins.
+    Of one sequence each step reads the whole kernel once, so it matters where that begins. With
+    `hidden_alone` nobody reads what is there for a gradient, and it need not be written.
     """
     position = _KERNEL_POSITIONS[primitive]
 
     def run_by_kept_kernel(
-        xp: Any, *inputs: Any, weights: PreparedWeights, **settings: Any
-    ) -> tuple[Array, ...]:
+        xp: Any,
+        *inputs: Any,
+        weights: PreparedWeights,
+        hidden_alone: bool = False,
+        **settings: Any,
+    ) -> tuple[Any, ...]:
         if len(inputs[0]) == 1:
             kernel = weights.strips(inputs[position], np.asarray, "rows")
             if kernel is not None:
                 inputs = *inputs[:position], kernel, *inputs[position + 1 :]
-        results: tuple[Array, ...] = primitive.kernel(xp, *inputs, **settings)
-        return results
+        results = compiled(*inputs, hidden_alone=True, **settings) if hidden_alone else None
+        if results is None:
+            results = primitive.kernel(xp, *inputs, **settings)
+        return tuple(results)
 
     return run_by_kept_kernel
 
@@ -145,15 +146,22 @@ _KERNEL_POSITIONS = {_CONV: 1, _DENSE: 1, _MATMUL: 1, _LSTM: 3, _GRU: 2}
 """By operation, which input are the weights that are kept."""
 
 
-def _joined_operation(name: str, kernel: Any, primitive: Any) -> JoinedOperation:
-    return JoinedOperation(name, kernel, _shape_of(primitive), primitive, _INPUT_COUNTS[primitive])
+def _joined_operation(name: str, kernel: Any, primitive: Any, bind: Any = None) -> JoinedOperation:
+    count = _INPUT_COUNTS[primitive]
+    return JoinedOperation(name, kernel, _shape_of(primitive), primitive, count, bind)
 
 
 CONVOLUTION = _joined_operation("finished_conv", _convolve, _CONV)
 JOINED = {
     _CONV: CONVOLUTION,
-    **{p: _joined_operation(f"{p.name}_by_strips", _multiplier(p), p) for p in (_DENSE, _MATMUL)},
-    **{p: _joined_operation(f"{p.name}_by_kept_kernel", _recurrence(p), p) for p in (_LSTM, _GRU)},
+    **{
+        p: _joined_operation(f"{p.name}_by_strips", p.kernel, p, _multiplier(p))
+        for p in (_DENSE, _MATMUL)
+    },
+    **{
+        p: _joined_operation(f"{p.name}_by_kept_kernel", _recurrence(p, compiled), p)
+        for p, compiled in ((_LSTM, compiled_lstm), (_GRU, compiled_gru))
+    },
 }
 
 # ------------------------------------------------------------------ the pass
@@ -197,6 +205,7 @@ class _ConvolutionJoiner:
     def __init__(self, graph: Graph, nodes: list[Node]) -> None:
         self._assigned = {id(slot.variable) for slot in graph.assigned}
         self._chains = _chains(graph, nodes)
+        self._read = {*map(id, _results(graph)), *(id(x) for node in nodes for x in node.inputs)}
         self._members = {
             node
             for c in self._chains.values()
@@ -220,6 +229,8 @@ class _ConvolutionJoiner:
         if weights is None:
             return None
         settings = {**node.settings, "weights": weights}
+        if node.primitive in (_LSTM, _GRU):
+            settings["hidden_alone"] = self._read.isdisjoint(map(id, node.outputs[1:]))
         if node.primitive is _CONV:
             settings["rectifier"] = NONE
             inputs = *inputs, None, None, None
@@ -255,6 +266,11 @@ class _ConvolutionJoiner:
 # ------------------------------------------------------------------ chains
 
 
+def _results(graph: Graph) -> tuple[GraphTensor, ...]:
+    """What the caller and variables get."""
+    return *graph.outputs, *(slot.now for slot in graph.slots.values())
+
+
 def _chains(graph: Graph, nodes: list[Node]) -> dict[Node, _FinishedConvolution]:
     """By their last node, the chains that begin with a convolution of float32."""
     readers: dict[int, list[Node]] = defaultdict(list)
@@ -263,7 +279,7 @@ def _chains(graph: Graph, nodes: list[Node]) -> dict[Node, _FinishedConvolution]
             if isinstance(x, GraphTensor):
                 readers[id(x)].append(node)
     # what the caller or a variable gets has to be there as it is before the next operation
-    results = set(map(id, (*graph.outputs, *(slot.now for slot in graph.slots.values()))))
+    results = set(map(id, _results(graph)))
 
     def reader_of(node: Node, *primitives: Any) -> Node | None:
         y = id(node.outputs[0])

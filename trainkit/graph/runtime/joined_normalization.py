@@ -9,7 +9,9 @@ it is rounded as it was, one operation at a time.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +56,8 @@ class JoinedOperation:
         facets: its record, as operations have one.
         first: the operation whose inputs come first among its own, `None` where there is none.
         count: how many inputs that has.
+        bind: function of the settings to one of arrays alone, which remembers what stays the same
+            from call to call; `None` where there is nothing of that kind.
     """
 
     is_ufunc = False
@@ -61,16 +65,29 @@ class JoinedOperation:
     joint = None
 
     def __init__(
-        self, name: str, kernel: Any, shape_rule: Any, first: Any = None, count: int = 3
+        self,
+        name: str,
+        kernel: Any,
+        shape_rule: Any,
+        first: Any = None,
+        count: int = 3,
+        bind: Callable[..., Any] | None = None,
     ) -> None:
-        self.name, self.first, self.count = name, first, count
+        self.name, self.first, self.count, self.bind = name, first, count, bind
         self.kernel = self.body = kernel
         self.shape_rule = shape_rule
         self.facets = Facets(self, _JOINED)
 
+    def bound(self, settings: dict[str, Any]) -> Callable[..., Any]:
+        """The kernel with its settings, as a function of arrays alone."""
+        if self.bind is not None:
+            bound: Callable[..., Any] = self.bind(**settings)
+            return bound
+        return functools.partial(self.kernel, np, **settings)
+
     def run(self, arrays: Any, settings: dict[str, Any]) -> Any:
         """The results on arrays."""
-        return self.kernel(np, *arrays, **settings)
+        return self.bound(settings)(*arrays)
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
         """The error as the first operation says it, or itself: it comes from one of them."""
@@ -83,7 +100,7 @@ class JoinedOperation:
 
 def settings_of_first(settings: dict[str, Any]) -> dict[str, Any]:
     """Those of the first operation, among the settings of one that was joined."""
-    return {k: v for k, v in settings.items() if k not in ("weights", "rectifier")}
+    return {k: v for k, v in settings.items() if k not in ("weights", "rectifier", "hidden_alone")}
 
 
 # ------------------------------------------------------------------ kernels

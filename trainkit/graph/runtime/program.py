@@ -32,6 +32,7 @@ from trainkit.graph.ir.assigned_devices import brings_beside
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.fused import FusedKernel
+from trainkit.graph.runtime.joined_normalization import JoinedOperation
 from trainkit.kernels.matmul.prepared_weights import let_go
 from trainkit.ops.math.update_weights import update_weights
 
@@ -571,6 +572,8 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         kernel: Callable[..., Any] = primitive.kernel
         dtype = node.outputs[0].dtype.dtype
         return kernel if _dtype_given(node) == dtype else functools.partial(_cast, kernel, dtype)
+    if isinstance(primitive, JoinedOperation):
+        return primitive.bound(node.settings)
     # the tuned kernel would send such arrays to the body anyway, after a look at each
     small = _is_too_small(node)
     if primitive.facets.semantics is PRODUCT and small and _is_plain_product(inputs):
@@ -599,9 +602,15 @@ def _is_too_small(node: Node) -> bool:
     tuned = node.primitive.facets.tuned
     if tuned is None or tuned.of >= len(node.inputs):
         return False
-    x = node.inputs[tuned.of]
-    dims = tuple(x.shape) if isinstance(x, GraphTensor) and x.shape.rank is not None else (None,)
-    return None not in dims and math.prod(dims) < tuned.fewest
+    return not tuned.is_asked([_most_elements(x) for x in node.inputs])
+
+
+def _most_elements(x: Any) -> Any:
+    """How many elements an input has, infinity where that is not known, 0 without an array."""
+    if not isinstance(x, GraphTensor):
+        return 0
+    dims = (None,) if x.shape.rank is None else tuple(x.shape)
+    return math.inf if None in dims else math.prod(dims)
 
 
 def _is_plain_product(inputs: list[GraphTensor]) -> bool:

@@ -11,6 +11,11 @@ BLOCK_DEPTH = 512
 `block_tiling` then stay near the first cache, 64 KB at most."""
 
 
+FAR_BYTES = 1 << 20
+"""Weights of one row's product that are asked for ahead, as the second cache has no room for them.
+What it has is read faster without: a quarter of the time would go into asking."""
+
+
 @lru_cache
 def tiling(sixteens: int) -> tuple[int, int, int]:
     """(rows, vectors, lanes) of a tile of convolutions, for rows of 16, 32, 48 or 64 numbers.

@@ -48,7 +48,7 @@ class _DoubleTile(Tile):
         return module.globals.get(full) or ir.Function(module, ir.FunctionType(result, kinds), full)
 
 
-_TILES: dict[int, type[Tile]] = {4: Tile, 8: _DoubleTile}
+TILES: dict[int, type[Tile]] = {4: Tile, 8: _DoubleTile}
 """By the bytes of a number."""
 
 
@@ -100,7 +100,7 @@ def product_tile(
     signature = types.void(*literals, *(types.intp,) * 12)
 
     def codegen(context, builder, signature, arguments):
-        tile = _TILES[sizes[0]](builder, *sizes[1:])
+        tile = TILES[sizes[0]](builder, *sizes[1:])
         _write_tile(tile, arguments[4:], tile.masks(arguments[-1]))
         return context.get_dummy_value()
 
@@ -132,7 +132,7 @@ def whole_product_tile(
     signature = types.void(*literals, *(types.intp,) * 11)
 
     def codegen(context, builder, signature, arguments):
-        _write_tile(_TILES[sizes[0]](builder, *sizes[1:]), arguments[4:], None)
+        _write_tile(TILES[sizes[0]](builder, *sizes[1:]), arguments[4:], None)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -204,7 +204,7 @@ def block_tile(
     signature = types.void(*literals, *(types.intp,) * 17, *(types.float32,) * 2)
 
     def write(builder, operands):
-        tile, kind = _TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
+        tile, kind = TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
         count, *fetched = operands[11:14]
         follows = _TileEpilogue(*operands[14:]) if sizes[0] == 4 else None
         masks = tile.masks(count) if kind == CUT else None

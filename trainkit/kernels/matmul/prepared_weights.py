@@ -76,6 +76,15 @@ class PreparedWeights:
     def __reduce__(self) -> Any:
         return PreparedWeights, ()  # a copy begins anew
 
+    def current(self, weights: Array, layout: Any) -> _Strips | None:
+        """What holds the strips of a whole array as long as they are its own, if they are made.
+
+        Their `owner` is that array until they are let go; whoever asks has read `array` before.
+        """
+        strips = self._strips
+        is_current = strips is not None and self._layout == layout and strips.owner is weights
+        return strips if is_current else None
+
     def strips(
         self, weights: Array, prepare: Callable[[Array], Array], layout: Any = None
     ) -> Array | None:

@@ -23,6 +23,7 @@ from trainkit.kernels.matmul.matmul_compiled import (
     product_tile,
     whole_product_tile,
 )
+from trainkit.kernels.matmul.row_product_compiled import row_kernels
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _ROWS, _VECTORS, _FLOATS = block_tiling()
@@ -58,6 +59,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     tile_columns, wide = _VECTORS * lanes, _WIDE_VECTORS * lanes
     vectors_of_rows = -(-_ROWS * each // _FLOATS)
     none = np.float32(0)
+    row_by_rows, row_by_strips = row_kernels(number, _VECTORS, lanes)
     matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
 
@@ -163,6 +165,16 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         apart as those of y, if not 0, and the limits.
         """
         packs = w_next != size or w_strip == size * tile_columns
+        if rows == 1 and w_next == size:
+            if packs:
+                row_by_rows(x, x_next, w, w_step, bias, y, depth, columns)
+            else:
+                row_by_strips(x, x_next, w, w_strip, bias, y, depth, columns)
+            if factor_at:
+                finish_block(
+                    y, y_step, factor_at, shift_at, residual_at, y_step, 1, columns, low, high
+                )
+            return
         if packs and w_next == size and rows < _COPIED_ROWS:
             few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns)
             if factor_at:

@@ -17,7 +17,8 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     """A GRU whose reset gate multiplies after the product.
 
     `bias` is that of the state's product; `state`, (workers, samples, units), holds the first h,
-    the samples being a multiple of 8; `z`, (workers, samples, 3 units), is room.
+    the samples being a multiple of 8; `z`, (workers, samples, 3 units), is room. Gates may be
+    (workers, 1, 4 units), as those of `lstm`.
     """
     units = state.shape[2]
     width = 3 * units
@@ -25,6 +26,7 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     strips = np.empty(packed_size(units, width, batch, steps), np.float32)
     lying, offsets = (kernel.ctypes.data, width), (bias.ctypes.data, 0)
     weights = packed_weights(lying, units, width, batch, steps, strips.ctypes.data)
+    is_whole = gates.shape[0] == batch and gates.shape[1] == steps
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -34,18 +36,19 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
             add_rows(before, weights, offsets, sums, own_samples, units, width)
             for q in range(own_samples):
                 n = worker * samples + q
+                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     share = z[worker, q, 2 * units + u]
-                    gates[n, t, 3 * units + u] = share
+                    gates[row, step, 3 * units + u] = share
                     update = sigmoid(projected[n, t, u] + z[worker, q, u])
                     reset = sigmoid(projected[n, t, units + u] + z[worker, q, units + u])
                     new = tanh(projected[n, t, 2 * units + u] + reset * share)
                     h = new + update * (state[worker, q, u] - new)
                     state[worker, q, u] = h
                     hidden[n, t, u] = h
-                    gates[n, t, u] = update
-                    gates[n, t, units + u] = reset
-                    gates[n, t, 2 * units + u] = new
+                    gates[row, step, u] = update
+                    gates[row, step, units + u] = reset
+                    gates[row, step, 2 * units + u] = new
     keep_alive(strips)
 
 
@@ -64,6 +67,7 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, re
     weights = packed_weights(lying, units, 2 * units, batch, steps, strips.ctypes.data)
     lying = behind(lying, 2 * units)
     weights_of_new = packed_weights(lying, units, units, batch, steps, strips_of_new.ctypes.data)
+    is_whole = gates.shape[0] == batch and gates.shape[1] == steps
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -74,26 +78,28 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, re
             add_rows(before, weights, inputs, sums, own_samples, units, 2 * units)
             for q in range(own_samples):
                 n = worker * samples + q
+                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     update = sigmoid(z[worker, q, u])
                     reset = sigmoid(z[worker, q, units + u])
                     share = reset * state[worker, q, u]
                     z[worker, q, u] = update
                     reset_states[worker, q, u] = share
-                    gates[n, t, u] = update
-                    gates[n, t, units + u] = reset
-                    gates[n, t, 3 * units + u] = share
+                    gates[row, step, u] = update
+                    gates[row, step, units + u] = reset
+                    gates[row, step, 3 * units + u] = share
             shares = reset_states[worker].ctypes.data, units
             of_new, new_sums = behind(inputs, 2 * units), behind(sums, 2 * units)
             add_rows(shares, weights_of_new, of_new, new_sums, own_samples, units, units)
             for q in range(own_samples):
                 n = worker * samples + q
+                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     new = tanh(z[worker, q, 2 * units + u])
                     h = new + z[worker, q, u] * (state[worker, q, u] - new)
                     state[worker, q, u] = h
                     hidden[n, t, u] = h
-                    gates[n, t, 2 * units + u] = new
+                    gates[row, step, 2 * units + u] = new
     keep_alive(strips)
     keep_alive(strips_of_new)
 

@@ -32,8 +32,10 @@ def take_before(room, states, first, worker, q, n, t):
 def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     """Hidden states, memory and gates of all steps.
 
-    `state` and `cell`, (workers, samples, units), hold the first h and c, the samples being a
-    multiple of 8; `z`, (workers, samples, 4 units), is room.
+    Without a gradient memory and gates are read by nobody, and to write them takes a tenth of the
+    time: they may be (workers, 1, ...), whose rows each step writes over. `state` and `cell`,
+    (workers, samples, units), hold the first h and c, the samples being a multiple of 8; `z`,
+    (workers, samples, 4 units), is room.
     """
     units = state.shape[2]
     width = 4 * units
@@ -41,6 +43,7 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     strips = np.empty(packed_size(units, width, batch, steps), np.float32)
     lying = kernel.ctypes.data, width
     weights = packed_weights(lying, units, width, batch, steps, strips.ctypes.data)
+    is_whole = gates.shape[0] == batch and gates.shape[1] == steps
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -51,6 +54,7 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
             add_rows(before, weights, inputs, sums, own_samples, units, width)
             for q in range(own_samples):
                 n = worker * samples + q
+                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     i = sigmoid(z[worker, q, u])
                     f = sigmoid(z[worker, q, units + u])
@@ -60,12 +64,12 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
                     h = o * tanh(c)
                     cell[worker, q, u] = c
                     state[worker, q, u] = h
-                    memory[n, t, u] = c
+                    memory[row, step, u] = c
                     hidden[n, t, u] = h
-                    gates[n, t, u] = i
-                    gates[n, t, units + u] = f
-                    gates[n, t, 2 * units + u] = g
-                    gates[n, t, 3 * units + u] = o
+                    gates[row, step, u] = i
+                    gates[row, step, units + u] = f
+                    gates[row, step, 2 * units + u] = g
+                    gates[row, step, 3 * units + u] = o
     keep_alive(strips)
 
 

@@ -78,19 +78,25 @@ def _join(by_worker: Array, batch: int) -> Array:
 # ------------------------------------------------------------------ LSTM
 
 
-def lstm(projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ...] | None:
-    """(hidden, memory, gates) of all steps, or `None` where the plain version is to do it."""
+def lstm(
+    projected: Array, h: Array, c: Array, kernel: Array, hidden_alone: bool = False
+) -> tuple[Any, ...] | None:
+    """(hidden, memory, gates) of all steps, or `None` where the plain version is to do it.
+
+    With `hidden_alone` the last two are `None`: each step writes them over those of the one before.
+    """
     batch, steps, _ = projected.shape
     run = _found(LSTM, steps, batch, kernel, projected, h, c)
     if run is None:
         return None
     units = kernel.shape[0]
     hidden = np.empty((batch, steps, units), np.float32)
-    memory, gates = np.empty_like(hidden), np.empty(projected.shape, np.float32)
     state, cell = _by_worker(h), _by_worker(c)
+    lasting = (len(state), 1) if hidden_alone else (batch, steps)
+    memory, gates = (np.empty((*lasting, size), np.float32) for size in (units, 4 * units))
     (z,) = _room(batch, 4 * units)
     run(owned(projected), owned(kernel), hidden, memory, gates, state, cell, z)
-    return hidden, memory, gates
+    return (hidden, None, None) if hidden_alone else (hidden, memory, gates)
 
 
 def lstm_gradient(
@@ -123,9 +129,17 @@ def lstm_gradient(
 
 
 def gru(
-    projected: Array, h: Array, kernel: Array, bias: Array | None, reset_after: bool
-) -> tuple[Array, Array] | None:
-    """(hidden, gates) of all steps, or `None` where the plain version is to do it."""
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    reset_after: bool,
+    hidden_alone: bool = False,
+) -> tuple[Any, ...] | None:
+    """(hidden, gates) of all steps, or `None` where the plain version is to do it.
+
+    With `hidden_alone` the gates are `None`, as for `lstm`.
+    """
     batch, steps, _ = projected.shape
     operands = (projected, h) if bias is None else (projected, h, bias)
     run = _found(GRU[reset_after], steps, batch, kernel, *operands)
@@ -133,15 +147,16 @@ def gru(
         return None
     units = kernel.shape[0]
     hidden = np.empty((batch, steps, units), np.float32)
-    gates = np.empty((batch, steps, 4 * units), np.float32)
     state = _by_worker(h)
+    lasting = (len(state), 1) if hidden_alone else (batch, steps)
+    gates = np.empty((*lasting, 4 * units), np.float32)
     z, reset_states = _room(batch, 3 * units, units)
     if reset_after:
         offsets = np.zeros(3 * units, np.float32) if bias is None else owned(bias)
         run(owned(projected), owned(kernel), offsets, hidden, gates, state, z)
     else:
         run(owned(projected), owned(kernel), hidden, gates, state, z, reset_states)
-    return hidden, gates
+    return hidden, None if hidden_alone else gates
 
 
 def gru_gradient(

@@ -52,7 +52,10 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
     semantics=PRODUCT,
     graph_name="MatMul",
     tuned=Tuned(
-        product_tuned.product_of, fewest=product_tuned.FEWEST, on_bfloat16=bfloat16_tuned.product_of
+        product_tuned.product_of,
+        fewest=product_tuned.FEWEST,
+        fewest_beside=product_tuned.FEWEST_WEIGHTS,
+        on_bfloat16=bfloat16_tuned.product_of,
     ),
 )
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:

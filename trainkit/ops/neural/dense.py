@@ -129,7 +129,7 @@ def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | N
     Its sums of float32 start from the bias, and are rectified while they are near: a pass over the
     result would be done by one core.
     """
-    if x.ndim < 2:
+    if x.ndim < 2 or not product_tuned.is_asked(x, kernel):
         return None
     # one product also where rows have gaps between them, so that layouts change no bit
     y = multiply_and_finish(_rows(x), kernel, bias, activation)
@@ -142,17 +142,14 @@ def _on_bfloat16(x: Array, kernel: Array, bias: Array | None, *, activation: str
 
 
 def multiply_and_finish(
-    rows: Array, kernel: Array, bias: Array | None, activation: str | None, weights: Any = None
+    rows: Array, kernel: Array, bias: Array | None, activation: str | None
 ) -> Array | None:
-    """The tuned product of two matrices, with bias and rectifier, `None` where that does not pay.
-
-    `weights` keeps what is made of the kernel for further calls.
-    """
+    """The tuned product of two matrices, with bias and rectifier, or `None` where BLAS does it."""
     if rows.dtype is not _F32:
-        y = product_tuned.product(rows, kernel, weights=weights)
+        y = product_tuned.product(rows, kernel)
         return None if y is None else finished(np, y, bias, activation)
     shift = None if bias is None else owned(bias)
-    return product_tuned.product(rows, kernel, shift, activation == "relu", weights)
+    return product_tuned.product(rows, kernel, shift, activation == "relu")
 
 
 def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | None) -> Array:
@@ -173,7 +170,12 @@ def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | No
     name="dense",
     promotion=COMMON,
     semantics=CONTRACTION,
-    tuned=Tuned(_on_pool, fewest=product_tuned.FEWEST, on_bfloat16=_on_bfloat16),
+    tuned=Tuned(
+        _on_pool,
+        fewest=product_tuned.FEWEST,
+        fewest_beside=product_tuned.FEWEST_WEIGHTS,
+        on_bfloat16=_on_bfloat16,
+    ),
 )
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None

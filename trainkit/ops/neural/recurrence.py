@@ -69,8 +69,13 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
     return states, states, Spec(projected.shape, dtype)
 
 
-def _compiled_lstm(projected: Array, h: Array, c: Array, kernel: Array) -> Any:
+def compiled_lstm(
+    projected: Array, h: Array, c: Array, kernel: Array, *, hidden_alone: bool = False
+) -> Any:
+    """What the kernel gives, `None` where the body is to do it; see `recurrent_tuned.lstm`."""
     _check("lstm", 4, projected, (h, c), kernel)
+    if hidden_alone:  # of float32, and nothing else to cast
+        return recurrent_tuned.lstm(projected, h, c, kernel, hidden_alone=True)
     return run_in_float32(recurrent_tuned.lstm, projected, h, c, kernel)
 
 
@@ -85,7 +90,7 @@ def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: 
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=WHOLE_KERNEL,
-    tuned=Tuned(_compiled_lstm, on_gpu=(_lstm_on_gpu,)),
+    tuned=Tuned(compiled_lstm, on_gpu=(_lstm_on_gpu,)),
 )
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     """Hidden states, memories and gates of all steps."""
@@ -197,10 +202,19 @@ def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bo
     return Spec((*projected.shape[:2], units), dtype), Spec(gates, dtype)
 
 
-def _compiled_gru(
-    projected: Array, h: Array, kernel: Array, bias: Array | None, *, reset_after: bool = True
+def compiled_gru(
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    *,
+    reset_after: bool = True,
+    hidden_alone: bool = False,
 ) -> Any:
+    """What the kernel gives, `None` where the body is to do it; see `recurrent_tuned.gru`."""
     _check("gru", 3, projected, (h,), kernel, bias)
+    if hidden_alone:
+        return recurrent_tuned.gru(projected, h, kernel, bias, reset_after, hidden_alone=True)
     return run_in_float32(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
 
 
@@ -223,7 +237,7 @@ def _gru_on_gpu(
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=WHOLE_KERNEL,
-    tuned=Tuned(_compiled_gru, on_gpu=(_gru_on_gpu,)),
+    tuned=Tuned(compiled_gru, on_gpu=(_gru_on_gpu,)),
 )
 def _gru(
     xp: ArrayModule,

@@ -212,22 +212,30 @@ cdef class TunedKernel:
         run: takes the same but `xp`; gives `None` where the body is to do it.
         fewest: how many elements an input has to have for `run` to be asked.
         place: which input that is.
+        fewest_beside: how many the one behind it has to have instead.
     """
 
     cdef object body
     cdef object run
     cdef Py_ssize_t fewest
     cdef Py_ssize_t place
+    cdef Py_ssize_t fewest_beside
 
-    def __init__(self, body, run, Py_ssize_t fewest, Py_ssize_t place):
+    def __init__(self, body, run, Py_ssize_t fewest, Py_ssize_t place, Py_ssize_t fewest_beside):
         self.body, self.run = body, run
-        self.fewest, self.place = fewest, place
+        self.fewest, self.place, self.fewest_beside = fewest, place, fewest_beside
 
-    cdef inline bint is_for(self, object x) noexcept:
-        return is_array(x) and PyArray_SIZE(<PyArrayObject *>x) >= self.fewest
+    cdef inline bint is_for(self, object x, object beside) noexcept:
+        if not is_array(x):
+            return False
+        if PyArray_SIZE(<PyArrayObject *>x) >= self.fewest:
+            return True
+        return is_array(beside) and PyArray_SIZE(<PyArrayObject *>beside) >= self.fewest_beside
 
     def __call__(self, *given, **settings):
-        if self.place + 1 < PyTuple_GET_SIZE(given) and self.is_for(given[self.place + 1]):
+        cdef Py_ssize_t place = self.place + 1, count = PyTuple_GET_SIZE(given)
+        beside = given[place + 1] if place + 1 < count else None
+        if place < count and self.is_for(given[place], beside):
             found = self.run(*given[1:], **settings)
             if found is not None:
                 return found
@@ -384,14 +392,14 @@ cdef class Kernel(Op):
 
     cdef object by_tuned(self, list ready, dict settings):
         """What the tuned kernel gives; `None` where the body is to do it."""
-        cdef Py_ssize_t place = self.tuned.place + 1
-        if place >= PyList_GET_SIZE(ready):
+        cdef Py_ssize_t place = self.tuned.place + 1, count = PyList_GET_SIZE(ready)
+        if place >= count:
             return None
         if self.on_bfloat16 is not None:
             x = ready[place]
             if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.bfloat16:
                 return self.on_bfloat16(*ready[1:], **settings)
-        if not self.tuned.is_for(ready[place]):
+        if not self.tuned.is_for(ready[place], ready[place + 1] if place + 1 < count else None):
             return None
         return self.tuned.run(*ready[1:], **settings)
 
