@@ -8,10 +8,7 @@ import pytest
 from tests.structure.imports import files, tree_of
 
 # Kernels of one element whose formula is no operation's, and why.
-BY_HAND = {
-    "where": "one function of NumPy",
-    "keep_where": "one function of NumPy",
-}
+BY_HAND = {"where": "one function of NumPy", "keep_where": "one function of NumPy"}
 
 # Numbers that stand in every text of a formula, and the texts that there are. ONNX has the formula
 # of GELU as its runtimes look for it; `standalone` imports nothing of trainkit.
@@ -37,10 +34,7 @@ TEXTS = {
 }
 
 
-SHIFTED = (
-    "trainkit.kernels.softmax.softmax_reference",
-    "trainkit.saved_graph.standalone",
-)
+SHIFTED = ("trainkit.kernels.softmax.softmax_reference", "trainkit.saved_graph.standalone")
 """The files in which arrays are shifted by their maximum, of which softmax takes the powers."""
 
 

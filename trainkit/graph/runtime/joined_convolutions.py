@@ -110,11 +110,7 @@ def _recurrence(primitive: Any, compiled: Any) -> Any:
     position = _KERNEL_POSITIONS[primitive]
 
     def run_by_kept_kernel(
-        xp: Any,
-        *inputs: Any,
-        weights: PreparedWeights,
-        hidden_alone: bool = False,
-        **settings: Any,
+        xp: Any, *inputs: Any, weights: PreparedWeights, hidden_alone: bool = False, **settings: Any
     ) -> tuple[Any, ...]:
         if len(inputs[0]) == 1:
             kernel = weights.strips(inputs[position], np.asarray, "rows")

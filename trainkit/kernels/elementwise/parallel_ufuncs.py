@@ -49,14 +49,7 @@ _UNARY = (
     np.ceil,
 )
 _BINARY = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum)
-_COMPARING = (
-    np.equal,
-    np.not_equal,
-    np.less,
-    np.less_equal,
-    np.greater,
-    np.greater_equal,
-)
+_COMPARING = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 _KNOWN = frozenset((*_UNARY, *_BINARY, *_COMPARING))
 
 _TEXT = """

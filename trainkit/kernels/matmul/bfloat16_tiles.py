@@ -84,12 +84,7 @@ class _RoundedPairTile(_Rounding, _PairTile):
     pass
 
 
-_TILES = {
-    (0, 0): _WordTile,
-    (0, 1): _Rounding,
-    (1, 0): _PairTile,
-    (1, 1): _RoundedPairTile,
-}
+_TILES = {(0, 0): _WordTile, (0, 1): _Rounding, (1, 0): _PairTile, (1, 1): _RoundedPairTile}
 """By whether words are pairs, and whether results are rounded."""
 
 

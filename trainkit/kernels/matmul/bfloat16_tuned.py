@@ -39,11 +39,7 @@ _SECONDS = 2e-11
 
 
 def product(
-    x: Array,
-    w: Array,
-    bias: Array | None = None,
-    rectify: bool = False,
-    dtype: Any = _BF16,
+    x: Array, w: Array, bias: Array | None = None, rectify: bool = False, dtype: Any = _BF16
 ) -> Array | None:
     """The product of two matrices of bfloat16, or `None` where there is no kernel for it.
 

@@ -17,12 +17,7 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import Family
-from trainkit.kernels.jit.register_tiles import (
-    BLOCK_DEPTH,
-    FAR_BYTES,
-    block_columns,
-    block_tiling,
-)
+from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, FAR_BYTES, block_columns, block_tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads.thread_pool import thread_pool

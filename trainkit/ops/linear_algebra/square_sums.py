@@ -15,13 +15,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_square_sum, may_use_blas
 from trainkit.ops.math.elementwise import along, multiply
-from trainkit.ops.math.reductions import (
-    Axis,
-    check_axes,
-    over_last_axes,
-    spread,
-    wide_sum_dtype,
-)
+from trainkit.ops.math.reductions import Axis, check_axes, over_last_axes, spread, wide_sum_dtype
 
 
 def _square_sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:

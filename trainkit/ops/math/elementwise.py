@@ -416,10 +416,7 @@ expm1 = ufunc(
     np.expm1,
     shapes.floating,
     "e**x - 1, exact for small x.",
-    (
-        "tk.math.expm1([0.0, 1.0]).numpy().round(4)",
-        "array([0.    , 1.7183], dtype=float32)",
-    ),
+    ("tk.math.expm1([0.0, 1.0]).numpy().round(4)", "array([0.    , 1.7183], dtype=float32)"),
 )
 expm1.gradients(lambda g, y, x: along(g, add(y, 1)))
 
@@ -435,10 +432,7 @@ log1p = ufunc(
     np.log1p,
     shapes.floating,
     "log(1 + x), exact for small x.",
-    (
-        "tk.math.log1p([0.0, 1.0]).numpy().round(4)",
-        "array([0.    , 0.6931], dtype=float32)",
-    ),
+    ("tk.math.log1p([0.0, 1.0]).numpy().round(4)", "array([0.    , 0.6931], dtype=float32)"),
 )
 log1p.gradients(lambda g, y, x: divide(g, conjugated(add(x, 1))))
 

@@ -206,10 +206,7 @@ copysign = ufunc(
     np.copysign,
     shapes.floating_broadcast,
     "Magnitude of x1 with the sign of x2.",
-    (
-        "tk.ops.copysign([1.0, 2.0], [-1.0, 1.0]).numpy()",
-        "array([-1.,  2.], dtype=float32)",
-    ),
+    ("tk.ops.copysign([1.0, 2.0], [-1.0, 1.0]).numpy()", "array([-1.,  2.], dtype=float32)"),
 )
 copysign.gradients(
     lambda g, y, a, b: multiply(g, multiply(copysign(1.0, a), copysign(1.0, b))), None
@@ -219,10 +216,7 @@ heaviside = ufunc(
     np.heaviside,
     shapes.floating_broadcast,
     "0 below 0, 1 above it, and x2 at 0.",
-    (
-        "tk.ops.heaviside([-1.0, 0.0, 2.0], 0.5).numpy()",
-        "array([0. , 0.5, 1. ], dtype=float32)",
-    ),
+    ("tk.ops.heaviside([-1.0, 0.0, 2.0], 0.5).numpy()", "array([0. , 0.5, 1. ], dtype=float32)"),
     export=NO_LAYER,
 )
 heaviside.gradients(None, lambda g, y, a, b: where(equal(a, 0), g, 0))
