@@ -11,6 +11,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import expand_dims, moveaxis, squeeze
 from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.core.one_node import symbol_in
 from trainkit.ops.linear_algebra.matrices import same_type
 from trainkit.ops.linear_algebra.singular_values import singular_values
 from trainkit.ops.linear_algebra.square_sums import square_sum
@@ -43,8 +44,11 @@ def length(x: Any, axis: Any, keepdims: bool) -> Tensor:
         keepdims: keep the reduced axes with size 1.
     """
     x = _to_floats(x)
-    if x.dtype.is_complex:
-        return sqrt(sum_(square(absolute(x)), axis=axis, keepdims=keepdims))
+    is_complex = x.dtype.is_complex
+    # a model that is drawn up has the steps, as Keras has a class for each of these only
+    if is_complex or (type(x) is not Tensor and symbol_in(x) is not None):
+        squares = square(absolute(x) if is_complex else x)
+        return sqrt(sum_(squares, axis=axis, keepdims=keepdims))
     return sqrt(square_sum(x, axis=axis_setting(axis), keepdims=keepdims))
 
 
