@@ -140,10 +140,8 @@ class TieredProgram:
             if self.gpu is None:
                 self.gpu = self._for_gpu()
             return self.gpu(arrays)
-        steady = self.steady
-        if steady is not None:  # its function itself: a call less in each call of small graphs
-            steady_results: list[Any] = steady.run(*arrays)
-            return steady_results
+        if self.steady is not None:
+            return self.steady(arrays)
         if self._looks_first:
             results = self._run_compiled(arrays)
             if results is not None:
