@@ -149,17 +149,18 @@ OF_NO_MACHINE = {
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
+        kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
+        kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
         kernels/convolution/pixel_copies_tuned.py FEWEST
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
         kernels/convolution/winograd_tuned.py _MOST_SHARES _SHARE_TILES
-        kernels/elementwise/bfloat16_casts_compiled.py _LINE
         kernels/elementwise/bfloat16_casts_tuned.py FEWEST
-        kernels/elementwise/half_elementwise_compiled.py _LINE
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
+        kernels/jit/elements.py PART_STEP
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
