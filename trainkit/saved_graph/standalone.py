@@ -1948,6 +1948,11 @@ def _var(x, axis, keepdims):
     return variance.astype(x.dtype) if x.dtype == np.float16 else variance
 
 
+def _prod(x, axis, keepdims):
+    total = np.prod(_float32_of_short(x), axis=axis, keepdims=keepdims)
+    return total.astype(x.dtype) if x.dtype == np.float16 else total
+
+
 def _extreme(reduce):
     def run(x, axis, keepdims, initial=None):
         limits = {} if initial is None else {"initial": initial}
@@ -1979,7 +1984,7 @@ def _sums_so_far(x, axis):
 
 
 def _products_so_far(x, axis):
-    return np.cumprod(x, axis=axis, dtype=x.dtype)
+    return np.cumprod(x, axis=axis, dtype=_float32_of_short(x).dtype)
 
 
 def _logsumexps_so_far(x, axis):
@@ -3189,7 +3194,7 @@ OPERATIONS.update(
         "mean": _mean,
         "max": _extreme(np.max),
         "min": _extreme(np.min),
-        "prod": lambda x, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims),
+        "prod": _prod,
         "var": _var,
         "all": lambda x, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
         "any": lambda x, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trainkit as tk
 from tests.ops.numpy_compare import (
     FLOATS,
     INTEGERS,
@@ -283,3 +284,19 @@ def test_sum_to_like_undoes_broadcasting():
     assert float(ops.sum_to_like(g, 0.0)) == 24
     x = convert_to_tensor(g)
     assert ops.sum_to_like(x, x).numpy() is not None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [50, 3000, 70000])
+def test_products_of_halves_are_those_of_float32(dtype, size, rng):
+    x = tk.cast(np.exp(rng.normal(size=(2, size)) / size**0.5), dtype)
+    exact = x.numpy().astype("float64")
+    error = {"rtol": 0.002 if dtype == "float16" else 0.01}
+    for function in (ops.prod, tk.function(ops.prod)):
+        total, rows = function(x[:1]), function(x, axis=1)
+        assert (total.dtype, rows.dtype) == (dtype, dtype)
+        np.testing.assert_allclose(total.numpy().astype("float64"), exact[:1].prod(), **error)
+        np.testing.assert_allclose(rows.numpy().astype("float64"), exact.prod(axis=1), **error)
+    running = ops.cumprod(x, axis=1)
+    assert running.dtype == dtype
+    np.testing.assert_allclose(running.numpy().astype("float64"), exact.cumprod(axis=1), **error)

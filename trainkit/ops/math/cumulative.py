@@ -104,8 +104,7 @@ def running_product(
 ) -> Array:
     """Product of all elements along an axis up to each; before each when exclusive."""
     check_axes(x, axis, "cumprod")
-    # CuPy has no running product of bfloat16; the CPU rounds after each step
-    wide = np.float32 if xp is not np and x.dtype == dtypes.bfloat16.dtype else x.dtype
+    wide = wide_sum_dtype(x.dtype) or x.dtype
 
     def step(values: Array, axis: int) -> Array:
         return xp.cumprod(values.astype(wide, copy=False), axis=axis, dtype=wide)
@@ -318,7 +317,8 @@ def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:
     """Product along axes."""
     check_axes(x, axis, "prod")
     dtype = summed_dtype(dtypes.as_dtype(x.dtype)).dtype
-    return xp.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    wide = wide_sum_dtype(dtype) or dtype
+    return xp.prod(x, axis=axis, dtype=wide, keepdims=keepdims).astype(dtype, copy=False)
 
 
 def _prod_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
