@@ -340,15 +340,14 @@ def _accept_names(reference: Callable[..., Any], two: bool) -> Callable[..., Any
     return op
 
 
-def _ask_first(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any]) -> Any:
+def _ask_first(tuned: Tuned, body: Callable[..., Any]) -> Any:
     """`body`, behind the kernels of a GPU that are asked first."""
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
         if xp is not np:
-            for run in on_gpu:
-                result = run(xp, *arrays, **settings)
-                if result is not None:
-                    return result
+            result = tuned.run_on_gpu(xp, arrays, settings)
+            if result is not None:
+                return result
         return body(xp, *arrays, **settings)
 
     return kernel
@@ -372,7 +371,7 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     run, fewest, index = tuned.run, tuned.fewest, tuned.of
     fewest_beside = sys.maxsize if tuned.fewest_beside is None else tuned.fewest_beside
     if tuned.on_gpu:
-        body = _ask_first(tuned.on_gpu, body)
+        body = _ask_first(tuned, body)
     if tuned.on_bfloat16:
         body = _ask_on_bfloat16(tuned.on_bfloat16, index, body)
     if run is None:

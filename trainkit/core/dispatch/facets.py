@@ -175,6 +175,14 @@ class Tuned:
             return False
         return self.unless is None or not self.unless(arrays, settings)
 
+    def run_on_gpu(self, xp: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The result of the first kernel of `on_gpu` that takes the arrays, `None` without one."""
+        for run in self.on_gpu:
+            result = run(xp, *arrays, **settings)
+            if result is not None:
+                return result
+        return None
+
     def is_asked(self, sizes: Sequence[int]) -> bool:
         """Whether `run` is asked for inputs of so many elements."""
         beside, fewest = self.of + 1, self.fewest_beside

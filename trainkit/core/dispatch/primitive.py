@@ -230,20 +230,14 @@ class Primitive:
         if self.facets.promotion == FLOATS and any(
             getattr(a, "dtype", None) is _BF16 for a in arrays
         ):
-            result = None if xp is np else self._run_on_gpu(xp, arrays, settings)
-            if result is None:
-                return _round(self.kernel(xp, *map(_widen, arrays), **settings))
-            return result
+            tuned = self.facets.tuned
+            if xp is not np and tuned is not None:
+                # kernels of a GPU read bfloat16, and round once by themselves
+                result = tuned.run_on_gpu(xp, arrays, settings)
+                if result is not None:
+                    return result
+            return _round(self.kernel(xp, *map(_widen, arrays), **settings))
         return self.kernel(xp, *arrays, **settings)
-
-    def _run_on_gpu(self, xp: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
-        """What a kernel of the GPU gives, which reads bfloat16 and rounds once; `None` without."""
-        tuned = self.facets.tuned
-        for run in () if tuned is None else tuned.on_gpu:
-            result = run(xp, *arrays, **settings)
-            if result is not None:
-                return result
-        return None
 
     def slow(self, *inputs: Any, **settings: Any) -> Any:
         """A call with anything but plain tensors of one dtype: convert, promote, or trace."""

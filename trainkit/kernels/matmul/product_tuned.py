@@ -278,13 +278,13 @@ def block_sizes(
     tile = vectors * lanes * 4 // size
     tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
     near = -(-cache_bytes(2) // size // tall // min(depth, BLOCK_DEPTH))
-    least_down = -(-tiles_down // near)
+    min_down = -(-tiles_down // near)
     work = rows * depth * columns
-    most = min(MOST_BLOCKS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
+    max_blocks = min(MOST_BLOCKS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
     best, fewest_seconds = (0, 0, 0), math.inf
-    for down in range(least_down, min(tiles_down, max(least_down, most)) + 1):
+    for down in range(min_down, min(tiles_down, max(min_down, max_blocks)) + 1):
         height = tall * -(-tiles_down // down)
-        for across in range(1, min(tiles_across, max(1, most // down)) + 1):
+        for across in range(1, min(tiles_across, max(1, max_blocks // down)) + 1):
             width = tile * -(-tiles_across // across)
             blocks = -(-rows // height) * -(-columns // width)
             each = (min(height, rows) + COPIED_COLUMN) * (min(width, columns) + COPIED_ROW)

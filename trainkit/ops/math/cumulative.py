@@ -61,6 +61,19 @@ def _accumulate(
     return xp.flip(result, axis) if reverse else result
 
 
+def _accumulate_once_rounded(
+    xp: ArrayModule, function: Any, x: Array, start: Any, axis: int, exclusive: bool, reverse: bool
+) -> Array:
+    """`_accumulate` by `cumsum` or `cumprod`, of halves in float32."""
+    wide_dtype = wide_sum_dtype(x.dtype) or x.dtype
+
+    def step(values: Array, axis: int) -> Array:
+        # CuPy's take no bfloat16
+        return function(values.astype(wide_dtype, copy=False), axis=axis, dtype=wide_dtype)
+
+    return _accumulate(xp, step, x, start, axis, exclusive, reverse).astype(x.dtype, copy=False)
+
+
 def _cumulative_rule(x: Spec, *, axis: int, exclusive: bool, reverse: bool) -> Spec:
     shapes.canonical_axis(axis, len(x.shape), "cumulative sum")
     return Spec(x.shape, x.dtype)
@@ -82,13 +95,7 @@ def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Arr
 def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
     check_axes(x, axis, "cumsum")
-    wide = wide_sum_dtype(x.dtype)
-
-    def step(values: Array, axis: int) -> Array:
-        return xp.cumsum(values, axis=axis, dtype=wide or values.dtype)
-
-    result = _accumulate(xp, step, x, 0, axis, exclusive, reverse)
-    return result.astype(x.dtype, copy=False)
+    return _accumulate_once_rounded(xp, xp.cumsum, x, 0, axis, exclusive, reverse)
 
 
 running_sum.gradients(
@@ -104,12 +111,7 @@ def running_product(
 ) -> Array:
     """Product of all elements along an axis up to each; before each when exclusive."""
     check_axes(x, axis, "cumprod")
-    wide = wide_sum_dtype(x.dtype) or x.dtype
-
-    def step(values: Array, axis: int) -> Array:
-        return xp.cumprod(values.astype(wide, copy=False), axis=axis, dtype=wide)
-
-    return _accumulate(xp, step, x, 1, axis, exclusive, reverse).astype(x.dtype, copy=False)
+    return _accumulate_once_rounded(xp, xp.cumprod, x, 1, axis, exclusive, reverse)
 
 
 def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
@@ -317,8 +319,8 @@ def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:
     """Product along axes."""
     check_axes(x, axis, "prod")
     dtype = summed_dtype(dtypes.as_dtype(x.dtype)).dtype
-    wide = wide_sum_dtype(dtype) or dtype
-    return xp.prod(x, axis=axis, dtype=wide, keepdims=keepdims).astype(dtype, copy=False)
+    wide_dtype = wide_sum_dtype(dtype) or dtype
+    return xp.prod(x, axis=axis, dtype=wide_dtype, keepdims=keepdims).astype(dtype, copy=False)
 
 
 def _prod_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
