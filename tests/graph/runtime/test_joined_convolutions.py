@@ -73,6 +73,23 @@ def test_normalization_and_rectifier_join_a_convolution(rng, kind, rectifier):
     assert_same_bits(model, images)
 
 
+RECTIFIED = {
+    "pointwise": lambda: layers.Conv2D(72, 1, activation="relu"),
+    "depthwise": lambda: layers.DepthwiseConv2D(3, activation="relu"),
+    "full": lambda: layers.Conv2D(40, 3, padding="same", activation="relu"),
+    "in groups": lambda: layers.Conv2D(48, 3, groups=2, activation="relu"),
+}
+
+
+@pytest.mark.parametrize("kind", RECTIFIED)
+def test_a_rectifier_before_a_normalization_stays(rng, kind):
+    inputs = tk.Input((15, 14, 24))
+    model = randomized(rng, tk.Model(inputs, normalized(RECTIFIED[kind]()(inputs))))
+    images = tk.constant(rng.normal(size=(3, 15, 14, 24)).astype("float32"))
+    assert "finished_conv" in names(model, images)
+    assert_same_bits(model, images)
+
+
 @pytest.mark.parametrize("rectifier", [None, "relu", "relu6"])
 @pytest.mark.parametrize("kind", ["pointwise", "full", "depthwise"])
 def test_a_shortcut_joins_too(rng, kind, rectifier):

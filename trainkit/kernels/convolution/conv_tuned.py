@@ -212,9 +212,12 @@ def forward(
     if groups == 1 and w.pointwise:
         columns = kernel_family.owned(kernel).reshape(channels, filters)
         shift = None if bias is None else _shift_of(bias, filters)
-        y = _multiply(_pixels_seen(w, x), columns, shift, rectify, weights, epilogue)
+        # a product has one pair of limits, which are the rectifier's where there is one before
+        behind = None if rectify else epilogue
+        y = _multiply(_pixels_seen(w, x), columns, shift, rectify, weights, behind)
         if y is not None:
-            return y.reshape(batch, *w.out, filters)
+            y = y.reshape(batch, *w.out, filters)
+            return y if behind is epilogue else _with_epilogue(y, epilogue)
     short_kernel, kernel = kernel, cast_array(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         # Outside of the image 0 times infinity is NaN by the formula; left out it would be nothing.

@@ -82,7 +82,7 @@ def product(
             too, both are of float32.
         rectify: whether results below 0 become 0.
         weights: keeps the strips of `w`, of float32, for further calls.
-        epilogue: what follows the product of float32, in place of `rectify`.
+        epilogue: what follows the product of float32; without `rectify`, as limits are its own.
     """
     dtype = x.dtype
     if w.dtype is not dtype or x.ndim != 2 or w.ndim != 2 or dtype not in (_F32, _F64):
