@@ -21,7 +21,7 @@ from trainkit.core.dispatch.straight_line import (
     PrimitiveStep,
     StepTrace,
     constant_operand,
-    overwritten_operand,
+    overwritten_operands,
 )
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
@@ -221,7 +221,9 @@ def _write(
     # The same steps twice: with a new array for each result, and with the memory of results that
     # are not used any more.
     plain, thrifty = [], []
-    for i, step in enumerate(steps):
+    for i, (step, spent) in enumerate(
+        zip(steps, overwritten_operands(steps, [result]), strict=True)
+    ):
         # `compile_vjp` puts the rules of both inputs into one namespace: the index of the input
         # keeps the names of their kernels and constants apart.
         operands = [] if step.primitive.is_ufunc else ["np"]
@@ -232,7 +234,6 @@ def _write(
                 names[name] = constant_operand(x, step)
             operands.append(name)
         names[f"k{i}_{index}"] = step.primitive.kernel
-        spent = overwritten_operand(steps, i, [result])
         out = [] if spent is None else [symbols[id(spent)]]
         if step.settings:
             names[f"s{i}_{index}"] = step.settings

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -6,7 +8,7 @@ from trainkit.core.dispatch.straight_line import (
     NotStraight,
     StepProgram,
     StepTrace,
-    overwritten_operand,
+    overwritten_operands,
 )
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
@@ -29,7 +31,7 @@ def run(function, *arrays):
 def overwritten(function, *shapes):
     """For each step the index of the step whose result is written over, or `None`."""
     _, steps, results = noted(function, *shapes)
-    operands = [overwritten_operand(steps, i, results) for i in range(len(steps))]
+    operands = overwritten_operands(steps, results)
     made_by = {id(step.results[0]): i for i, step in enumerate(steps)}
     return [None if x is None else made_by[id(x)] for x in operands]
 
@@ -66,6 +68,30 @@ def test_results_come_in_memory_that_is_free():
     assert overwritten(lambda x: tk.nn.relu(x + 1.0), (3,)) == [None, None]
     # A view of it may be read later.
     assert overwritten(lambda x: (lambda t: [t[:1], t + 1.0])(x + x), (3,)) == [None, None, None]
+
+
+def test_each_step_is_looked_at_once_for_free_memory():
+    def calls(length):
+        def chain(x):
+            for _ in range(length):
+                x = tk.add(x, 1.0)
+            return x
+
+        _, steps, results = noted(chain, (3,))
+        count, before = 0, sys.getprofile()
+
+        def note(frame, event, arg):
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(note)
+        try:
+            overwritten_operands(steps, results)
+        finally:
+            sys.setprofile(before)
+        return count
+
+    assert 0 < calls(200) <= 2.2 * calls(100)
 
 
 def test_a_number_of_a_class_of_its_own_is_weak_as_a_float(rng):

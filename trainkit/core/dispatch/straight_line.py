@@ -45,11 +45,6 @@ class PrimitiveStep(NamedTuple):
     settings: dict[str, Any]
     results: tuple[SymbolicTensor, ...]
 
-    def reads(self, x: Any) -> bool:
-        """Whether `x` is among the inputs."""
-        # Tensors compare element by element, so `in` would not tell.
-        return any(x is operand for operand in self.inputs)
-
 
 class StepTrace(ShapeTrace):
     """Notes the operations that a function does on symbols.
@@ -102,8 +97,8 @@ class StepProgram:
     ) -> None:
         self._slots = {id(x): i for i, x in enumerate(inputs)}
         self._runners: list[Runner] = []
-        for i, step in enumerate(steps):
-            self._runners.append(self._runner(step, overwritten_operand(steps, i, results)))
+        for step, spent in zip(steps, overwritten_operands(steps, results), strict=True):
+            self._runners.append(self._runner(step, spent))
             for y in step.results:
                 self._slots[id(y)] = len(self._slots)
         self._outputs = [self._slots.get(id(y), y) for y in results]
@@ -130,31 +125,39 @@ class StepProgram:
         return _call_kernel(primitive.kernel, arrays, settings)
 
 
-def overwritten_operand(steps: list[PrimitiveStep], i: int, results: Sequence[Any]) -> Any:
-    """The operand of step `i` that its result may be written over, or `None`.
+def overwritten_operands(steps: Sequence[PrimitiveStep], results: Sequence[Any]) -> list[Any]:
+    """For each step the operand that its result may be written over, or `None`.
 
     It is of the shape and dtype of the result, a step made it in memory of its own, and nobody has
     a use for it any more.
     """
-    step, y = steps[i], steps[i].results[0]
+    last_readers = {id(x): i for i, step in enumerate(steps) for x in step.inputs}
+    outlasting = set(map(id, results))
+    # what came in from outside is somebody else's
+    owners: set[int] = set()
+    operands: list[Any] = []
+    for i, step in enumerate(steps):
+        spent = (x for x in _fitting_operands(step) if last_readers[id(x)] == i)
+        operand = next((x for x in spent if id(x) in owners and id(x) not in outlasting), None)
+        operands.append(operand)
+        memory = step.primitive.facets.memory
+        if memory == "fresh":
+            owners.add(id(step.results[0]))
+        elif memory == "view":
+            owners.difference_update(map(id, step.inputs))
+    return operands
+
+
+def _fitting_operands(step: PrimitiveStep) -> list[SymbolicTensor]:
+    """The operands of a step that have the shape and dtype of its result, if it can overwrite."""
+    y = step.results[0]
     # Other kernels take no array to write to, and a ufunc would promote what is of another dtype.
     if not step.primitive.is_ufunc or not y.dtype.is_floating:
-        return None
+        return []
     if not all(type(x) in (int, float) or x.dtype is y.dtype for x in step.inputs):
-        return None
-    for x in step.inputs:
-        if isinstance(x, SymbolicTensor) and x._spec.shape == y._spec.shape:
-            is_used = any(later.reads(x) for later in steps[i + 1 :])
-            if not is_used and all(x is not r for r in results) and _owns_memory(x, steps[:i]):
-                return x
-    return None
-
-
-def _owns_memory(x: SymbolicTensor, steps: list[PrimitiveStep]) -> bool:
-    """Whether one of `steps` made `x`, and no other array shares its memory."""
-    # What came in from outside is somebody else's.
-    is_fresh = any(s.results[0] is x and s.primitive.facets.memory == "fresh" for s in steps)
-    return is_fresh and not any(s.reads(x) and s.primitive.facets.memory == "view" for s in steps)
+        return []
+    shape = y._spec.shape
+    return [x for x in step.inputs if isinstance(x, SymbolicTensor) and x._spec.shape == shape]
 
 
 def constant_operand(x: Any, step: PrimitiveStep) -> Any:
