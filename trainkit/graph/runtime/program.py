@@ -343,7 +343,7 @@ class _ProgramWriter:
         No name holds their arrays any more, so that it can tell whether anybody else does.
         """
         number = len(self._lines)
-        overwritten = [x for x in over if x is not None]
+        overwritten = dict.fromkeys(x for x in over if x is not None)  # a set in one order
         names = [_local(x) for x in overwritten if x in self._variable_names]
         if names:
             self._say(f"del {', '.join(names)}", 2)
@@ -351,7 +351,7 @@ class _ProgramWriter:
         self.namespace[f"u{number}"] = (
             bound if self._watched is None else self._watched(node, bound)
         )
-        inputs = ", ".join(_local(x) for x in node.inputs if x not in set(overwritten))
+        inputs = ", ".join(_local(x) for x in node.inputs if x not in overwritten)
         targets = [_local(y) for x, y in zip(over, node.outputs, strict=True) if x is None]
         called = f"u{number}({inputs})"
         self._say(f"{', '.join(targets)}, = {called}" if targets else called, 2)
