@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap, wrap_on_device
+from trainkit.core.values.type_aliases import DTypeLike, Shape
 from trainkit.ops.arrays.dlpack import from_dlpack as _from_dlpack
 from trainkit.ops.arrays.ranges import check_count
 from trainkit.ops.arrays.shaping import as_tensor
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Shape
 
 
 def _on(device: Any) -> AbstractContextManager[Any]:

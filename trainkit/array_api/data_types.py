@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +10,13 @@ from trainkit import ops
 from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.type_limits import FloatLimits as FloatLimits
 from trainkit.ops.core.type_limits import IntegerLimits as IntegerLimits
 from trainkit.ops.core.type_limits import dtype_of
 from trainkit.ops.core.type_limits import finfo as finfo
 from trainkit.ops.core.type_limits import iinfo as iinfo
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 __array_api_version__ = "2025.12"
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.type_limits import clip as clip
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 Unary = Callable[["TensorLike"], Tensor]
 Binary = Callable[["TensorLike", "TensorLike"], Tensor]

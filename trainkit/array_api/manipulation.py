@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, PositionError, ShapeError
 from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.values.type_aliases import Axis, Shape, TensorLike
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.arrays.unique_parts import UniqueAll as UniqueAll
 from trainkit.ops.arrays.unique_parts import UniqueCounts as UniqueCounts
@@ -18,10 +19,6 @@ from trainkit.ops.arrays.unique_parts import unique_all as unique_all
 from trainkit.ops.arrays.unique_parts import unique_counts as unique_counts
 from trainkit.ops.arrays.unique_parts import unique_inverse as unique_inverse
 from trainkit.ops.arrays.unique_parts import unique_values as unique_values
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, Shape, TensorLike
-
 
 # ------------------------------------------------------------------ shapes
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core import shapes
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Axis
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.arrays.widened_totals import count_nonzero as count_nonzero
 from trainkit.ops.arrays.widened_totals import cumulative_prod as cumulative_prod
 from trainkit.ops.arrays.widened_totals import cumulative_sum as cumulative_sum
 from trainkit.ops.arrays.widened_totals import prod as prod
 from trainkit.ops.arrays.widened_totals import sum as sum
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis
 
 
 def mean(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:

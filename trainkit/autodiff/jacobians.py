@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from trainkit.autodiff.backward import module_of, rows_of_zeros, unit_seeds
 from trainkit.core import nest
 from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.values.type_aliases import Leaf
 from trainkit.core.variable import Variable
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Leaf
 
 K = TypeVar("K")
 LeafT = TypeVar("LeafT", bound="Leaf")

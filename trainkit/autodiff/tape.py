@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from operator import attrgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -33,10 +33,8 @@ from trainkit.core.dispatch import late_ops, native, trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.user_frames import user_line
+from trainkit.core.values.type_aliases import Leaf
 from trainkit.core.variable import Variable
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Leaf
 
 K = TypeVar("K")
 LeafT = TypeVar("LeafT", bound="Leaf")

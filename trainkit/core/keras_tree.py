@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from trainkit.core import nest
 from trainkit.core.nest import KERAS
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Leaf
+from trainkit.core.values.type_aliases import Leaf
 
 K = TypeVar("K")
 R = TypeVar("R")

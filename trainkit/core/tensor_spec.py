@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.dtypes import DType
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
+from trainkit.core.values.type_aliases import DTypeLike
 
 
 class TensorSpec:

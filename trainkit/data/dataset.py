@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor import Tensor, is_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.values.html_text import table, tag
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
 from trainkit.data.chaining import node_of, whole_number
@@ -27,10 +28,6 @@ from trainkit.data.readers.file_names import matching
 from trainkit.data.transformations import combining
 from trainkit.data.transformations.prefetch import AUTOTUNE as AUTOTUNE
 from trainkit.ops.core.run_time_checks import assert_true
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN

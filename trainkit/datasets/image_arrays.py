@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,10 @@ from trainkit.core.files.local_paths import local_path, path_text
 from trainkit.core.files.printable import printable_line
 from trainkit.core.files.readable_files import open_regular
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.ops.convolutional.window_arguments import image_data_format
 from trainkit.ops.images.image_bounds import open_image, pillow
 from trainkit.ops.images.resizing import resize
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.rng import next_seed
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.data import Dataset
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
 
 
 def pad_sequences(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import activations, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+)
 from trainkit.layers.base.arguments import keep, weight_of
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-    )
 
 
 class Activation(Layer):

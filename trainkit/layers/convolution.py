@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.docstrings import longer_docstring
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+)
 from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import split_activation
 from trainkit.layers.quantized import quantization
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-    )
 
 
 class _Windowed(Layer):

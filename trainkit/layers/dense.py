@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import activations, ops
 from trainkit.core.errors import ShapeError
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+)
 from trainkit.initializers import VarianceScaling
 from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
@@ -17,15 +23,6 @@ from trainkit.layers.fused_activation import dense
 from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.contractions import DENSE, EINSUM, leading_matrix
 from trainkit.layers.quantized.variants import HeldWeight
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-    )
-
 
 _VARIANTS = "trainkit.layers.quantized.dense_variants"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.values.docstrings import longer_docstring
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.base.arguments import format_of, share, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.input_spec import InputSpec
@@ -15,9 +16,6 @@ from trainkit.layers.base.layer import Layer
 from trainkit.ops.sampling import generators, random
 from trainkit.ops.sampling.batch_rows import along_batch, at_once
 from trainkit.ops.sampling.draw_devices import beside
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class _Noise(Layer):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
 from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.variants import HeldWeight
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
-
 
 _VARIANTS = "trainkit.layers.quantized.embedding_variants"
 

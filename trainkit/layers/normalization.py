@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core import shapes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
 from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
 from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
-
 
 _EPSILON = 1e-7
 

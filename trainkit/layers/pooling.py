@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.values.docstrings import longer_docstring, same_but_summary
 from trainkit.layers.base.arguments import format_of, one_of, sizes
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class _Pooling(Layer):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+)
 from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.variants import HeldWeight
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-    )
 
 
 class TernaryDense(Layer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
@@ -21,9 +22,6 @@ from trainkit.ops.neural.softmax_cross_entropy import (
     check_labels,
     sparse_softmax_cross_entropy_with_logits,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def _check_smoothing(name: str, value: float) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainkit import ops
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import FunctionLoss
 from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 @LOSSES.add

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 _NOWHERE = -1e30
 """In place of minus infinity, whose slope is not a number."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.math.norm_clipping import check_bound
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 EPSILON = 1e-7
 """What keeps quotients and logarithms finite."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,10 @@ from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.core.variable import Variable
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 _NEVER = -1e10
 """The score of classes that are not among the top k, below every threshold."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 AVERAGES = (None, "micro", "macro", "weighted")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.metric import Metric, add_to, unrecorded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
 
 
 class _ConfusionMatrix(Metric):

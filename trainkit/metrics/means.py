@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,14 +14,11 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.masks import HELD, mask_of
 from trainkit.core.registry import FAMILIES, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.core.variable import writable_arrays
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
 from trainkit.ops.collective.global_rows import REPLICAS, of_whole_batch, weight_in_replica
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 _ON_CPU = (np.ndarray, np.generic)
 

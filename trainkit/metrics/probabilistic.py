@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.losses import crossentropy, divergence, margins, regression
 from trainkit.metrics.means import FunctionMean, MeanMetricWrapper
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
 
 
 class KLDivergence(FunctionMean):

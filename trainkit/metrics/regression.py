@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.losses import regression as losses
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.means import FunctionMean, Mean, MeanMetricWrapper
 from trainkit.metrics.metric import Metric, add_to, unrecorded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 EPSILON = 1e-7
 """What keeps quotients finite."""

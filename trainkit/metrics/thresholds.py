@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.confusion import (
     ConfusionMetric,
@@ -18,9 +19,6 @@ from trainkit.metrics.confusion import (
     even_thresholds,
 )
 from trainkit.metrics.metric import add_to, unrecorded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
 
 
 def _precision(c: Counts) -> Any:

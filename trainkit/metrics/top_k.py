@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.losses.alignment import as_floats
 from trainkit.metrics.accuracy import class_numbers
 from trainkit.metrics.means import MeanMetricWrapper
 from trainkit.metrics.registry import FUNCTIONS
 from trainkit.ops.arrays.class_hits import check_classes
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
 
 
 @FUNCTIONS.add

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,12 @@ from trainkit.core.files.readable_files import open_regular
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.strings import each, one_text, texts_of
 from trainkit.records import csv_rows, tensor_messages
 from trainkit.records import features as _features
 from trainkit.records.features import FixedLenSequenceFeature
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 _TEXT = Spec((), "string")
 

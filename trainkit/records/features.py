@@ -6,7 +6,7 @@ present one has as many values as its shape holds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -15,11 +15,8 @@ from trainkit.core.dtypes import DType, as_dtype, string
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.values.text_arrays import text_array
+from trainkit.core.values.type_aliases import DTypeLike
 from trainkit.records import messages
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
 
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 

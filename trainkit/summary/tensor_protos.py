@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,7 @@ from trainkit.core import dtypes
 from trainkit.core.dtypes import PROTO_NUMBERS
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
-
+from trainkit.core.values.type_aliases import DTypeLike
 
 _BY_NUMBER = {number: name for name, number in PROTO_NUMBERS.items()}
 # Fields that hold a value each: bits of halves as ints, parts of complex numbers in turns.

@@ -1,8 +1,10 @@
 """What arguments may be, by a name each: `tk.types` shows them to users, for annotations.
 
-Files name these under `if TYPE_CHECKING:` alone, so nothing of this is read when trainkit is
-imported. Each accepts what the functions accept at run time. `Padding` and `DataFormat` are for the
-signatures of users: those of trainkit take any `str`, as a word that a variable holds is no error.
+Nothing of trainkit is imported for them at run time, so every file may name them. Those whose names
+are public, as `tk.initializers`, do so under `if TYPE_CHECKING:`, or the aliases would be listed
+among them. Each accepts what the functions accept at run time. `Padding` and `DataFormat` are for
+the signatures of users: those of trainkit take any `str`, as a word that a variable holds is no
+error.
 """
 
 from __future__ import annotations

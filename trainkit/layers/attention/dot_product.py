@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.base.arguments import one_of, share
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
 from trainkit.ops.sampling import generators, random
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class Attention(Layer):

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trainkit import ops, regularizers
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.masks import mask_of
+from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike, Seed
 from trainkit.layers.activation import Softmax
 from trainkit.layers.attention.projections import ProjectedAttention, misfit
 from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.config import LAYERS
 from trainkit.layers.dense import EinsumDense
 from trainkit.layers.dropout import Dropout
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import (
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-        Seed,
-    )
 
 
 class MultiHeadAttention(ProjectedAttention):

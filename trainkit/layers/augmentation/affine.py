@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import is_tensor
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import limits
 from trainkit.layers.augmentation.image_layer import ImageFrame, MovingLayer
 from trainkit.ops.images.box_formats import around, corner_points
 from trainkit.ops.images.resampling import axis_transform
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class AffineLayer(MovingLayer):

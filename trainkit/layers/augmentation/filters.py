@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
 from trainkit.ops.sampling.batch_rows import at_once
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomSharpness(RandomImageLayer):

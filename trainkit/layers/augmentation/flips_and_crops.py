@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.image_layer import (
     ImageFrame,
     MovingLayer,
@@ -15,9 +16,6 @@ from trainkit.layers.augmentation.image_layer import (
 from trainkit.layers.augmentation.image_resizing import widest_window
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.ops.images.box_formats import crop
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomFlip(MovingLayer):

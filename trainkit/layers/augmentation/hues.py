@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import clipped, limits, rescaled, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
 from trainkit.layers.augmentation.light import RandomBrightness, RandomContrast
 from trainkit.layers.base.arguments import share
 from trainkit.ops.neural.normalization import EPSILON
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class ColorLayer(RandomImageLayer):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.tensor import is_tensor
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.base.arguments import format_of, one_of
 from trainkit.layers.preprocessing.augmenting import Augmenting
 from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.images.box_formats import clip_to_image_size, convert_format
 from trainkit.ops.sampling import generators
 from trainkit.ops.sampling.batch_rows import along_batch
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class ImageFrame(NamedTuple):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomBrightness(RandomImageLayer):

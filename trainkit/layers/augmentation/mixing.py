@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
 from trainkit.ops.collective.global_rows import global_batch, rows_of_others
 from trainkit.ops.sampling.batch_rows import AlongBatch, at_once
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class _WindowLayer(RandomImageLayer):

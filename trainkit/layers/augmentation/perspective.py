@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, MovingLayer
 from trainkit.layers.base.arguments import share
 from trainkit.ops.images.box_formats import around, corner_points
 from trainkit.ops.images.resampling import homography
 from trainkit.ops.sampling.batch_rows import at_once
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomPerspective(MovingLayer):

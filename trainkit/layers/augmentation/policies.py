@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.affine import RandomRotation, RandomShear, RandomTranslation
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.filters import RandomSharpness
@@ -17,10 +18,6 @@ from trainkit.layers.augmentation.tones import AutoContrast, RandomPosterization
 from trainkit.layers.base.arguments import whole
 from trainkit.ops.images.box_formats import convert_format
 from trainkit.ops.sampling.batch_rows import at_once
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
-
 
 _MOVING = ("random_shear", "random_translation", "random_rotation")
 _LIGHT = ("random_brightness", "random_color_degeneration", "random_contrast", "random_sharpness")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.preprocessing.augmenting import Augmenting
 from trainkit.ops.sampling import generators, random
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomSize(Augmenting):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.bounds import limits, rescaled, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, ImageLayer, RandomImageLayer
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed
-
 
 _BYTE = (0, 255)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from trainkit.core.names import name_for
 from trainkit.core.registry import serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
+from trainkit.core.values.type_aliases import RegularizerLike
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base import mask_propagation, output_specs, tracking
 from trainkit.layers.base.autocast import first_input, symbol_in, to_input
@@ -45,10 +46,6 @@ from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
 from trainkit.layers.quantized.quantization import LayerQuantization, is_quantized, refuse_mode
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import RegularizerLike
-
 
 _HELD = masks.HELD
 _TAPES = trace_state.TAPES

@@ -6,7 +6,7 @@ once; `step` needs the state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import activations, initializers, ops
 from trainkit.core.dispatch import eval_shape
@@ -14,6 +14,13 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor_shape import TensorShape
 from trainkit.core.trackable import set_silently
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+    Seed,
+)
 from trainkit.layers.base.arguments import keep, share, weight_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.rnn.step_by_step import StepByStep
@@ -21,15 +28,6 @@ from trainkit.ops.neural.recurrence import gru, lstm
 from trainkit.ops.sampling import generators, random
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.draw_devices import beside
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-        Seed,
-    )
 
 
 class Cell(Layer):

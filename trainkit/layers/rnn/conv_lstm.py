@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trainkit import initializers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.docstrings import longer_docstring
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+    Seed,
+)
 from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.rnn.cells import Cell
 from trainkit.layers.rnn.recurrent_layers import OfCell
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-        Seed,
-    )
 
 
 class ConvLSTMCell(Cell):

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainkit.core.values.type_aliases import (
+    ActivationLike,
+    ConstraintLike,
+    InitializerLike,
+    RegularizerLike,
+    Seed,
+)
 from trainkit.layers.base.arguments import one_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.rnn.cells import GRUCell, LSTMCell, SimpleRNNCell
 from trainkit.layers.rnn.rnn import RNN
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import (
-        ActivationLike,
-        ConstraintLike,
-        InitializerLike,
-        RegularizerLike,
-        Seed,
-    )
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
 
 
 def _transpose_rule(x: Spec, *, axes: tuple[int, ...] | None = None) -> Spec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +22,10 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Shape, TensorLike
 from trainkit.ops.arrays.shaping import filled, sizes_of
 from trainkit.ops.core.vmap import aligned, any_stacks
 from trainkit.ops.math.reductions import sum_to_like
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
-
 
 # ------------------------------------------------------------------ broadcast
 

@@ -6,7 +6,7 @@ Concatenation and split are each other's gradients.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,15 +27,12 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.concat import concat_tuned
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 concat_cuda = DeferredModule("trainkit.kernels.concat.concat_cuda")
 

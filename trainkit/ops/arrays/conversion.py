@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,9 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.tensor import convert_to_tensor as core_convert
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.math.elementwise import cast, promoted, where
 from trainkit.ops.vmap_rules.shared_rules import with_settings
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 # ------------------------------------------------------------------ tensors and arrays
 

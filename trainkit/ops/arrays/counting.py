@@ -5,13 +5,14 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -26,9 +27,6 @@ from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor
 from trainkit.ops.math.statistics import counts_of
 from trainkit.ops.math.value_limits import clip
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 
 
 def count_nonzero(

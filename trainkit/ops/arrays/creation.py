@@ -8,7 +8,7 @@ is.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,15 +30,12 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.reductions import sum_to_like
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
-
 
 # ------------------------------------------------------------------ arguments
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from trainkit.core import shapes
@@ -13,14 +11,12 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.vmap import later
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.vmap_rules.shared_rules import with_settings
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _length(rows: int | None, columns: int | None, offset: int) -> int | None:

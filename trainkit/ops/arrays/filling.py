@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import eye as eye_
@@ -27,9 +28,6 @@ from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast, where
 from trainkit.ops.math.max_and_argmax import max as max_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 
 
 def _spec(dims: Any, dtype: Any) -> Spec:

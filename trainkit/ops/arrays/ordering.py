@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.sorting import argsort as argsort_
@@ -23,9 +24,6 @@ from trainkit.ops.math.comparisons import less, less_equal
 from trainkit.ops.math.elementwise import cast, negative
 from trainkit.ops.math.predicates import all as all_
 from trainkit.ops.math.statistics import bincount
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def argsort(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,13 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.values.text_arrays import OBJECTS, as_bytes
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.kernels.convolution import pixel_copies_tuned
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, like, needs_values
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
-
 
 # ------------------------------------------------------------------ mirror and shift
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.python_values import short_text
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.shaping import known_number, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.reductions import sum_to_like
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def arange(

@@ -7,17 +7,14 @@ with Einstein-like Notation", ICLR.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, reshape, shape, shape_tensor
 from trainkit.ops.convolutional.convolution import is_channels_first
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[A-Za-z_]\w*|1)\s*")
 

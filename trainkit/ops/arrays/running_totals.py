@@ -5,10 +5,11 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import full_like
 from trainkit.ops.arrays.pad_and_roll import flip
@@ -19,9 +20,6 @@ from trainkit.ops.math.cumulative import cumprod as cumprod_
 from trainkit.ops.math.cumulative import cumsum as cumsum_
 from trainkit.ops.math.cumulative import cumulative_logsumexp as cumulative_logsumexp_
 from trainkit.ops.math.elementwise import cast
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 @needs_values("axis", gives=lambda a: like(a["x"]))

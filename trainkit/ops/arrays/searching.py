@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, ravel, reshape, reshape_like
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.comparisons import equal, logical_not
 from trainkit.ops.math.elementwise import cast, where
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str = "int32") -> Spec:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,7 @@ from trainkit.core.shapes import ONLY_INTS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, marked
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
+from trainkit.core.values.type_aliases import TensorLike
 
 
 def as_tensor(x: Any) -> Tensor:

@@ -6,7 +6,7 @@ ones comes first. The gradient of a sorted tensor goes back to where each elemen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, known_number, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 

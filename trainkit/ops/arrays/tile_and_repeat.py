@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, filled, known_number, ravel, sizes_of
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _align_repeats(dims: Any, repeats: Any) -> tuple[Any, Any]:

@@ -5,12 +5,13 @@ The arguments are those of the Array API standard.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Axis, DTypeLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import full
 from trainkit.ops.arrays.shaping import as_tensor
@@ -20,9 +21,6 @@ from trainkit.ops.math.cumulative import prod as prod_
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.reductions import summed_dtype
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, DTypeLike
 
 
 def _in(x: Any, dtype: Any) -> Tensor:

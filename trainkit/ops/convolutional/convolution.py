@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
@@ -19,6 +19,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution import conv_reference, conv_tuned
 from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -41,9 +42,6 @@ from trainkit.ops.convolutional.window_arguments import (
 )
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.dense import check_activation, finished, rectified_gradient
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 
 
 def _conv_rule(

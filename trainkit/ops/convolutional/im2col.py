@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ARRANGEMENT, NO_LAYER, SHAPE, Absent
@@ -13,13 +13,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.window_arguments import Sizes, spatial_tuple, windowed_dims
 from trainkit.ops.vmap_rules.shared_rules import folded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _place(

@@ -5,13 +5,14 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import stack
@@ -23,9 +24,6 @@ from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math.elementwise import add, cast, negative
 from trainkit.ops.math.max_and_argmax import argmax
 from trainkit.ops.math.max_and_argmax import max as max_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _pair(value: Any, name: str, op: str) -> tuple[int, int]:

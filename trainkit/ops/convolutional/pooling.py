@@ -7,7 +7,7 @@ equal elements of its window, that of an average to all elements alike; padding 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.axes import moveaxis
@@ -38,10 +39,6 @@ from trainkit.ops.linear_algebra.axis_products import tensordot
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.vmap_rules.shared_rules import folded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike, WindowPadding
-
 
 pool_cuda = DeferredModule("trainkit.kernels.pooling.pool_cuda")
 

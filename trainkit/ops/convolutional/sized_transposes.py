@@ -6,18 +6,16 @@ size that the forward convolution could have come from is possible, not only siz
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import Shape, TensorLike
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.convolutional.transposed_convolution import conv_transpose as conv_transpose_
 from trainkit.ops.core.axis_numbers import plain
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _axis_numbers(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:

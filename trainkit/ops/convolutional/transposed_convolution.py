@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
@@ -17,6 +17,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.convolution import conv_reference, conv_tuned, sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.cudnn.deferred import is_there
@@ -32,9 +33,6 @@ from trainkit.ops.convolutional.window_arguments import (
     is_channels_first,
     spatial_tuple,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _transposed_dims(

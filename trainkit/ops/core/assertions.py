@@ -7,7 +7,7 @@ shapes and dtypes are checked at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.core.run_time_checks import assert_true
 from trainkit.ops.math.comparisons import (
     equal,
@@ -29,9 +30,6 @@ from trainkit.ops.math.comparisons import (
 )
 from trainkit.ops.math.elementwise import absolute, subtract
 from trainkit.ops.math.predicates import all as all_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.conversion import view
 from trainkit.ops.arrays.shaping import reshape
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:

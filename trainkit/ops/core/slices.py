@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import equal_pieces, stack
 from trainkit.ops.arrays.concat_and_split import split as split_
 from trainkit.ops.arrays.shaping import reshape
@@ -23,9 +24,6 @@ from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import nonzero
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _slice_spec(a: Bound) -> Spec:

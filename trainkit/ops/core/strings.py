@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,9 @@ from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import as_bytes
+from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values, unknown
 from trainkit.ops.core.value_text import formatted
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
-
 
 _UNITS = ("BYTE", "UTF8_CHAR")
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 
 from trainkit.core import dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.elementwise import cast, maximum, minimum
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def dtype_of(x: Any) -> DType:

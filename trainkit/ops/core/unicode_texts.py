@@ -5,14 +5,13 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
 from trainkit.ops.core.strings import (
     each,
@@ -23,9 +22,6 @@ from trainkit.ops.core.strings import (
     texts_of,
     typed_like,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 @needs_values("input", gives=lambda a: Spec((None,), "int32"))

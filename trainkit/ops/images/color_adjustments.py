@@ -7,13 +7,14 @@ channels are the last axis.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.images import color_spaces
 from trainkit.ops.images.color_spaces import hsv_to_rgb, rgb_to_hsv
@@ -22,9 +23,6 @@ from trainkit.ops.math.elementwise import add, cast, divide, multiply, power, su
 from trainkit.ops.math.reductions import mean as mean_
 from trainkit.ops.math.rounding import floor_divide, mod, saturate_cast
 from trainkit.ops.math.value_limits import clip
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def convert_image_dtype(

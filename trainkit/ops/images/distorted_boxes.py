@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from trainkit.core.dtypes import float32, int32
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Seed, TensorLike
 from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values
 from trainkit.ops.sampling.seeded_random import stateless_uniform, uniform
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed, TensorLike
-
 
 _DRAWS = 4
 """Numbers of [0, 1) that an attempt takes: for the aspect ratio, the height, top and left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,12 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.strings import one_text
 from trainkit.ops.images.color_adjustments import convert_image_dtype
 from trainkit.ops.images.image_bounds import check_pixels, frame_count, open_image, pillow
 from trainkit.ops.images.png import SIGNATURE, converted, image_spec, png_pixels
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 _GIF = b"GIF8"
 _JPEG = b"\xff\xd8\xff"

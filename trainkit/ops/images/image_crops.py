@@ -5,7 +5,7 @@ The channels are the last axis.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.pad_and_roll import rot90 as rot90_
@@ -28,9 +29,6 @@ from trainkit.ops.math.comparisons import greater_equal, less_equal, logical_and
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract, where
 from trainkit.ops.math.rounding import ceil, floor
 from trainkit.ops.math.value_limits import clip
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 class ResizeMethod:

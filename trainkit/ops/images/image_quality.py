@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.convolutional.convolution import depthwise_conv
@@ -32,9 +33,6 @@ from trainkit.ops.math.reductions import mean as mean_
 from trainkit.ops.math.reductions import std
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.neural.activations import relu
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def per_image_standardization(image: TensorLike) -> Tensor:

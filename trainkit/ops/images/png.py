@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,9 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import STRING_TENSORS, Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.coding import png_rows
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

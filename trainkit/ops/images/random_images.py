@@ -7,11 +7,12 @@ the same seed (2,).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import Seed, TensorLike
 from trainkit.ops.arrays.conversion import convert_to_tensor as convert_to_tensor_
 from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import shape as shape_
@@ -31,10 +32,6 @@ from trainkit.ops.math.elementwise import add, cast, minimum, multiply, subtract
 from trainkit.ops.math.predicates import all as all_
 from trainkit.ops.math.rounding import floor
 from trainkit.ops.sampling.seeded_random import stateless_uniform, uniform
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Seed, TensorLike
-
 
 Draw = Callable[[Any, Any, Any], Tensor]
 

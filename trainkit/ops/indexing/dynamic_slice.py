@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builtins import slice as python_slice
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
@@ -13,12 +13,10 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Shape, TensorLike
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, filled, known_sizes, sizes_of
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _block(dims: Any, start: Sequence[Any], sizes: Sequence[Any], op: str) -> Any:

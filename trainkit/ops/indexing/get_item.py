@@ -6,7 +6,7 @@ elements that were picked more than once add up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import PositionError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.core.variable import Reading, Variable
 from trainkit.kernels.embedding.row_additions import add_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
@@ -32,10 +33,6 @@ from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.indexing import index_keys
 from trainkit.ops.indexing.index_keys import Key
 from trainkit.ops.vmap_rules.shared_rules import with_settings
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _TAPES = trace_state.TAPES
 _PLAIN = frozenset((int, slice, type(None), type(...)))

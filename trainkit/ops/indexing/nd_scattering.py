@@ -6,20 +6,18 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import Shape, TensorLike
 from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.indexing.bad_indices import ignores, scattered
 from trainkit.ops.indexing.scattering import scatter, scatter_max, scatter_min, scatter_nd_add
 from trainkit.ops.math.elementwise import negative
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _scatter(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values, rows
 from trainkit.ops.indexing.gathering import take
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _MOST_PARTITIONS = 1 << 20  # each is a tensor that is made
 

@@ -6,7 +6,7 @@ A tensor never changes, so each of these gives a new one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Shape, TensorLike
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.creation import ones_like, zeros, zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
@@ -33,10 +34,6 @@ from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import cast, divide, multiply, where
 from trainkit.ops.math.reductions import sum_to_like
 from trainkit.ops.vmap_rules.gather_rules import numbered
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
-
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 

@@ -7,7 +7,7 @@ where looking at it would hold the program up, drops the element, as TensorFlow 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.embedding.row_additions import add_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -29,10 +30,6 @@ from trainkit.ops.indexing.gathering import first_outside, positions, take
 from trainkit.ops.math.comparisons import equal, greater_equal, less
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, where
 from trainkit.ops.vmap_rules.gather_rules import check_now
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")

@@ -5,11 +5,12 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swapaxes
 from trainkit.ops.arrays.creation import eye
 from trainkit.ops.linear_algebra.linear_solve import inv as inv_
@@ -23,9 +24,6 @@ from trainkit.ops.math.complex_parts import conj
 from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def matmul(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,13 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.linear_algebra.einsum import labels, product_of_two
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import cast, conjugated, multiply
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def dot(x1: Any, x2: Any) -> Tensor:

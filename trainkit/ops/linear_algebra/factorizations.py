@@ -9,7 +9,7 @@ gradient is left out there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
@@ -39,10 +40,6 @@ from trainkit.ops.linear_algebra.matrices import (
 from trainkit.ops.math.complex_parts import real
 from trainkit.ops.math.elementwise import add, cast, conjugated, log, multiply, subtract
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 # ------------------------------------------------------------------ cholesky
 

@@ -5,9 +5,10 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.linear_algebra.norms import length
@@ -15,9 +16,6 @@ from trainkit.ops.linear_algebra.norms import norm as norm_
 from trainkit.ops.math.complex_parts import complex_from, conj, imag, real
 from trainkit.ops.math.elementwise import divide, maximum, multiply, rsqrt, sqrt, square
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
 
 
 def norm(

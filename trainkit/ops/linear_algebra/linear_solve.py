@@ -8,7 +8,7 @@ results"; for pinv Golub and Pereyra 1973, SIAM J. Numer. Anal. 10; for expm Hig
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
@@ -38,10 +39,6 @@ from trainkit.ops.linear_algebra.matrices import (
 )
 from trainkit.ops.math.elementwise import add, conjugated, multiply, negative, subtract
 from trainkit.ops.vmap_rules.shared_rules import of_matrices
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _NOT_INVERTIBLE = "Input is not invertible."
 

@@ -5,10 +5,11 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.diagonals import diagonal as diagonal_
 from trainkit.ops.arrays.diagonals import matrix_with_diagonal, tril, triu
@@ -27,9 +28,6 @@ from trainkit.ops.linear_algebra.matrix_bands import (
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import where
 from trainkit.ops.math.value_limits import clip
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def diag(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import eye, ones
 from trainkit.ops.arrays.diagonals import tril, triu
@@ -31,10 +32,6 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.max_and_argmax import argmax
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 # ---------------------------------------------------------------------- LU
 

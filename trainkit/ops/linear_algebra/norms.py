@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.axes import expand_dims, moveaxis, squeeze
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.one_node import symbol_in
@@ -21,10 +22,6 @@ from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.max_and_argmax import min as min_
 from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
-
 
 _INFINITY = math.inf
 

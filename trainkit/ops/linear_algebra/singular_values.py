@@ -6,7 +6,7 @@ singular values are equal, the vectors have no derivative; their share is left o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -15,6 +15,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.diagonals import matrix_with_diagonal
 from trainkit.ops.core.vmap import stacked
@@ -25,10 +26,6 @@ from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import add, cast, multiply, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _FAILED = "the singular value decomposition did not converge"
 

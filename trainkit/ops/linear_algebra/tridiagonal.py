@@ -5,10 +5,11 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swapaxes
 from trainkit.ops.arrays.creation import eye
 from trainkit.ops.arrays.diagonals import diagonal
@@ -18,9 +19,6 @@ from trainkit.ops.linear_algebra.factorizations import eigh
 from trainkit.ops.linear_algebra.linear_solve import solve
 from trainkit.ops.math.complex_parts import conj
 from trainkit.ops.math.elementwise import add, multiply
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _diagonals(diagonals: Any, form: str, op: str) -> tuple[Tensor, Tensor, Tensor]:

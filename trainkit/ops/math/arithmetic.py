@@ -6,12 +6,13 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import Shape, TensorLike
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.comparisons import equal, isfinite, less, logical_and, logical_not, not_equal
@@ -20,9 +21,6 @@ from trainkit.ops.math.elementwise import add, cast, divide, multiply, square, s
 from trainkit.ops.math.gamma import lgamma
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor_divide, trunc
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from trainkit.core import shapes
@@ -11,10 +9,7 @@ from trainkit.core.dispatch.facets import INTEGERS
 from trainkit.core.dispatch.primitive import ufunc
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
+from trainkit.core.values.type_aliases import TensorLike
 
 _and = ufunc(
     np.bitwise_and,

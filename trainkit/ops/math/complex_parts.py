@@ -5,7 +5,7 @@ The gradient of a real loss by z = a + ib is (dL/da) + i (dL/db), as in TensorFl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -14,6 +14,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import (
@@ -26,10 +27,6 @@ from trainkit.ops.math.elementwise import (
     square,
 )
 from trainkit.ops.math.trigonometry import cos, sin
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _COMPLEX_OF = {"float64": dtypes.complex128, "complex128": dtypes.complex128}
 

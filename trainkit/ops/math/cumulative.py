@@ -6,7 +6,7 @@ is right where elements are 0, to any order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from trainkit.core.dispatch.facets import AXIS, NO_REDUCTION, REDUCTION, Direct,
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.kernels.reductions.reductions_tuned import (
     FEWEST_MULTIPLIED,
     FEWEST_RUNNING,
@@ -32,10 +33,6 @@ from trainkit.ops.math.reductions import (
     summed_dtype,
     wide_sum_dtype,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
-
 
 # ------------------------------------------------------------------ running sums
 

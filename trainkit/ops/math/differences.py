@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -13,6 +13,7 @@ from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.diagonals import diagonal
@@ -37,10 +38,6 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.vmap_rules.shared_rules import by_formula
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _MOST_TIMES = 1 << 16  # each is a step of a graph
 

@@ -7,7 +7,7 @@ Keras 3; Python numbers are weak. Integers become the default float where the re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, ON_LARGE, Tensor, convert_to_tensor, wrap
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.kernels.elementwise import (
     bfloat16_casts_tuned,
     elementwise_reference,
@@ -48,10 +49,6 @@ from trainkit.ops.math.comparisons import (
     logical_or,
     not_equal,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 ON_LARGE.append(begin)
 CASTS.append(bfloat16_casts_tuned.cast_array)

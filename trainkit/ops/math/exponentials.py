@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, REDUCTION
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.math.comparisons import equal, logical_or, not_equal
 from trainkit.ops.math.elementwise import (
     absolute,
@@ -32,10 +33,6 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.max_and_argmax import extreme
 from trainkit.ops.math.reductions import Axis, axis_setting, check_axes, spread
 from trainkit.ops.math.reductions import sum as total
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 exp2 = ufunc(
     np.exp2,

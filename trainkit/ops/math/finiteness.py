@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +22,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.core.vmap import stacked
 from trainkit.ops.math.comparisons import isfinite, isnan, logical_and
 from trainkit.ops.math.elementwise import where as choose
 from trainkit.ops.math.predicates import all as all_true
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 finite_cuda = DeferredModule("trainkit.kernels.reductions.finite_cuda")
 

@@ -8,7 +8,7 @@ Optics 15, for the way to evaluate the fractions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,9 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, ITERATED, NO_LAYER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.math.elementwise import exp, log, log1p, multiply, negative, subtract
 from trainkit.ops.math.gamma import digamma, lgamma
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _MOST_TERMS = 3000
 _EPSILON = 1e-16

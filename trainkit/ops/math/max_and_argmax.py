@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent, Direct, T
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_extreme
 from trainkit.ops.core.vmap import later, reshaped
@@ -22,9 +23,6 @@ from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import cast, divide, multiply
 from trainkit.ops.math.reductions import Axis, axis_setting, check_axes, spread
 from trainkit.ops.math.reductions import sum as total
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _reduced_extreme(

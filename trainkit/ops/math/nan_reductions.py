@@ -8,7 +8,7 @@ NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from trainkit.core import shapes
 from trainkit.core.dispatch.native import has_nan
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.sorting import TopK, top_k
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.indexing.gathering import take_along_axis
@@ -25,9 +26,6 @@ from trainkit.ops.math.cumulative import cumprod, cumsum, prod
 from trainkit.ops.math.elementwise import cast, divide, multiply, sqrt, square, subtract, where
 from trainkit.ops.math.reductions import Axis, axis_setting
 from trainkit.ops.math.statistics import percents, quantile_of, shares_later
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def _split_off(x: Any, filling: float) -> tuple[Tensor, Tensor | None]:

@@ -6,12 +6,13 @@ What takes `xp` works on arrays and on tensors alike: `xp` is NumPy, CuPy or the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import size as size_
 from trainkit.ops.core.axis_numbers import plain
@@ -28,9 +29,6 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
 
 
 def check_bound(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ in float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.reductions.reductions_tuned import (
     FEWEST,
     axis_sum,
@@ -40,10 +41,6 @@ from trainkit.kernels.reductions.reductions_tuned import (
 )
 from trainkit.ops.core.vmap import as_stack, reshaped, stacked
 from trainkit.ops.math.elementwise import cast, multiply, sqrt, subtract
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 Axis = Any
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,9 @@ from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import cast, divide, multiply, negative, where
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 # ------------------------------------------------------------------ to whole numbers
 

@@ -5,11 +5,12 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.creation import ones_like, zeros_like
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
@@ -21,9 +22,6 @@ from trainkit.ops.indexing.segments import segment_sum as segment_sum_
 from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import divide, maximum, sqrt, where
 from trainkit.ops.math.max_and_argmax import max as max_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _count_of(segment_ids: Any, num_segments: Any) -> int:

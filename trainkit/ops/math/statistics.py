@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -35,10 +36,6 @@ from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.math.max_and_argmax import min as least
 from trainkit.ops.math.reductions import Axis, axis_setting, check_axes, mean
 from trainkit.ops.math.reductions import sum as total
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 bins_cuda = DeferredModule("trainkit.kernels.indexing.bins_cuda")
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")

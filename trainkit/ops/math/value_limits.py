@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -10,12 +10,10 @@ from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
 from trainkit.ops.math.elementwise import cast, keep_where, maximum, promoted
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:

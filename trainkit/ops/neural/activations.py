@@ -6,13 +6,14 @@ axis are in `axis_activations.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, RESULT
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.ops.math.comparisons import greater, less, logical_and
 from trainkit.ops.math.elementwise import (
@@ -30,10 +31,6 @@ from trainkit.ops.math.elementwise import (
     tanh,
     where,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 # ------------------------------------------------------------------ rectifiers
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.arrays.tile_and_repeat import repeat
@@ -16,10 +17,6 @@ from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, tanh, where
 from trainkit.ops.neural.fused_attention import attend_or_mean, by_head, causal_mask, is_served
 from trainkit.ops.neural.softmax import powers_share as softmax
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
 

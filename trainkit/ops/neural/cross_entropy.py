@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.axes import moveaxis, squeeze
 from trainkit.ops.arrays.creation import one_hot
 from trainkit.ops.arrays.shaping import as_tensor
@@ -36,10 +37,6 @@ from trainkit.ops.neural.softmax_cross_entropy import (
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 EPSILON = 1e-7
 """Probabilities are kept this far from 0 and 1."""

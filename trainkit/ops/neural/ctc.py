@@ -7,7 +7,7 @@ Source: Graves, Fernandez, Gomez and Schmidhuber 2006, "Connectionist temporal c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.softmax import softmax_reference
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
@@ -28,10 +29,6 @@ from trainkit.ops.math.elementwise import add, cast, negative, where
 from trainkit.ops.math.exponentials import logaddexp
 from trainkit.ops.neural.softmax import log_softmax
 from trainkit.ops.vmap_rules.shared_rules import folded
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _FAR = -1e30
 """Stands for log(0): finite, so that sums and gradients of it stay numbers."""

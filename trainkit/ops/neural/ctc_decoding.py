@@ -5,7 +5,7 @@ The search goes along the rows one by one, on the host. It has no gradient.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.coding.beam_search import best_labels
 from trainkit.kernels.softmax.softmax_reference import log_softmax
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.vmap import moved, reshaped
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batches
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _rule(logits: Spec, lengths: Spec, *, top_paths: int, **settings: Any) -> tuple[Spec, Spec]:

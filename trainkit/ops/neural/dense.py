@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import (
     bfloat16_columns_tuned,
@@ -33,10 +34,6 @@ from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu, relu_gradient
 from trainkit.ops.vmap_rules.shared_rules import by_formula
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _F32, _BF16 = np.dtype(np.float32), dtypes.bfloat16.dtype
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}

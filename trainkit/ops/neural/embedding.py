@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor
@@ -21,10 +22,6 @@ from trainkit.ops.core.vmap import ItemStack, moved, reshaped, stacked
 from trainkit.ops.indexing.gathering import take_on_gpu
 from trainkit.ops.vmap_rules.gather_rules import of_all_items
 from trainkit.ops.vmap_rules.shared_rules import blank
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 

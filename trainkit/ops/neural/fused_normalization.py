@@ -6,7 +6,7 @@ again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -17,16 +17,13 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, square, subtract
 from trainkit.ops.math.reductions import mean, var
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, LONG_FORMULA
@@ -11,6 +9,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import widen_halves
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.ops.math.elementwise import (
     add,
@@ -24,10 +23,6 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.error_functions import normal_tail
 from trainkit.ops.neural.activations import between, sigmoid, softplus
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 

@@ -6,10 +6,11 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.creation import ones_like, zeros_like
 from trainkit.ops.collective.denominators import summing_replicas
 from trainkit.ops.core.axis_numbers import plain
@@ -26,9 +27,6 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:

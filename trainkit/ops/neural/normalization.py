@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.pooling import as_floats
@@ -31,10 +32,6 @@ from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.fused_normalization import fused_normalization
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
 from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 Axes = tuple[int, ...]
 

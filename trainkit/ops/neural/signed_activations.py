@@ -5,18 +5,14 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
 from trainkit.ops.math.elementwise import multiply, negative
 from trainkit.ops.neural.activations import relu, sigmoid
 from trainkit.ops.neural.gated_activations import silu as silu_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 @needs_values("axis", gives=lambda a: unknown(a["features"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.kernels.softmax import softmax_reference, softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.comparisons import greater
@@ -22,10 +23,6 @@ from trainkit.ops.math.elementwise import cast, exp, keep_where, multiply, negat
 from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import sigmoid
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
-
 
 softmax_gpu = DeferredModule("trainkit.kernels.softmax.softmax_gpu")
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")

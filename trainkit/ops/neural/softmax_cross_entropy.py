@@ -9,7 +9,7 @@ there are operations for the loss and for its gradient, each with gradients of i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.softmax import softmax_reference, softmax_tuned
 from trainkit.kernels.softmax.softmax_reference import shifted_powers
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
@@ -32,9 +33,6 @@ from trainkit.ops.math.elementwise import add, cast, multiply, negative, subtrac
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.softmax import log_softmax
 from trainkit.ops.neural.softmax import powers_share as softmax
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 softmax_gpu = DeferredModule("trainkit.kernels.softmax.softmax_gpu")
 

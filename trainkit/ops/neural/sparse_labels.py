@@ -5,7 +5,7 @@ TensorFlow gives decoded labels as sparse tensors; `SparseLabels` holds the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,11 @@ from trainkit.core.dtypes import int32, int64
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.core.dynamic_shapes import concrete, like, needs_values, unknown
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
 
 
 class SparseLabels(NamedTuple):

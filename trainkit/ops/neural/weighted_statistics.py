@@ -5,10 +5,11 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.collective.denominators import summing_replicas
@@ -24,9 +25,6 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.reductions import sum as sum_
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
 
 
 def weighted_moments(

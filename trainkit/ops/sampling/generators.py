@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from trainkit.core.process import forks
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
+from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape
 from trainkit.core.variable import Variable
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.shaping import reshape, sizes_to_fill
@@ -25,12 +27,6 @@ from trainkit.ops.sampling import source_draws as draws
 from trainkit.ops.sampling.batch_rows import AlongBatch, by_rows, in_shared_graph
 from trainkit.ops.sampling.draw_devices import home_of, state_here
 from trainkit.ops.sampling.source_draws import DrawSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape
-
 
 _WORD = (1 << 64) - 1
 BLOCKS_OF_CALL = 1 << 40

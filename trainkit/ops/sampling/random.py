@@ -6,10 +6,11 @@ the same numbers each time; or `None` for the process's generator, which `set_se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import multiply
@@ -20,9 +21,6 @@ from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.draw_devices import beside
 from trainkit.ops.sampling.generators import Generator as Generator  # earlier pickles name it here
 from trainkit.ops.sampling.generators import generator_of
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 
 
 def normal(

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.batch_size import of_batch
+from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.indexing.gathering import take
@@ -28,9 +29,6 @@ from trainkit.ops.sampling.distributions import (
 from trainkit.ops.sampling.draw_devices import beside
 from trainkit.ops.sampling.generators import generator_of
 from trainkit.ops.sampling.source_draws import float_type
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 
 
 def gamma(

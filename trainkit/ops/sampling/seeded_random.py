@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -19,6 +19,7 @@ from trainkit.core.process import forks
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, BatchSize, of_batch
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as shape_
@@ -34,10 +35,6 @@ from trainkit.ops.sampling import random_draws as _random_draws
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.generators import BLOCKS_OF_CALL, DRAWS, Generator
 from trainkit.ops.sampling.generators import stateless as _stateless
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
-
 
 _MOST_SEQUENCES = 4096
 

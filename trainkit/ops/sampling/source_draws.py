@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.type_aliases import DTypeLike, Shape
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import rows_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainkit.core.values.type_aliases import DTypeLike, Shape
 
 
 class DrawSource:

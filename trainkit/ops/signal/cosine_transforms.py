@@ -5,20 +5,17 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import cast, multiply
 from trainkit.ops.signal.fourier import fitted
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 # ---------------------------------------------------------------------- cosine transforms
 

@@ -7,7 +7,7 @@ linear, so its gradient is the transposed transform.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.conversion import ensure_shape
 from trainkit.ops.arrays.pad_and_roll import pad
@@ -27,10 +28,6 @@ from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matrices import unknown_sizes_fit
 from trainkit.ops.math.complex_parts import complex_dtype, complex_from, imag, real
 from trainkit.ops.math.elementwise import cast
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 Pair = tuple[Tensor, Tensor]
 

@@ -6,10 +6,11 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.axes import swapaxes
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.scaled_fourier import shifted
@@ -20,10 +21,6 @@ from trainkit.ops.signal.fourier import (
     complex_rfft,
     fitted,
 )
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import Axis, TensorLike
-
 
 # ---------------------------------------------------------------------- Fourier transforms
 

@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.creation import ones
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import reshape
@@ -25,10 +26,6 @@ from trainkit.ops.math.elementwise import cast, divide, multiply, square
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.signal.fourier import complex_irfft, complex_rfft, fitted
 from trainkit.ops.signal.stft import enclosing_power, extract_sequences, overlap_add, raised_cosine
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 # ---------------------------------------------------------------------- windows
 

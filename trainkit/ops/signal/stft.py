@@ -6,7 +6,7 @@ The short-time Fourier transform and its inverse by overlapping and adding; sour
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.conversion import ensure_shape
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -29,10 +30,6 @@ from trainkit.ops.math.elementwise import cast, divide, multiply, square, where
 from trainkit.ops.math.reductions import sum as reduce_sum
 from trainkit.ops.signal.fourier import Pair, irfft, rfft
 from trainkit.ops.signal.fourier import _real as real_signal
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 # ------------------------------------------------------------------ windows
 

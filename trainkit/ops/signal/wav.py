@@ -8,19 +8,16 @@ from __future__ import annotations
 import io
 import struct
 import wave
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.strings import one_text
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import TensorLike
-
 
 _DAMAGE = (ArithmeticError, LookupError, OSError, ValueError, struct.error)
 """What `wave` raises besides its own errors when sizes make no sense to it."""

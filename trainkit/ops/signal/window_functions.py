@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
@@ -40,10 +41,6 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu
 from trainkit.ops.special.modified_bessel import i0
-
-if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-
 
 # ------------------------------------------------------------------ windows
 

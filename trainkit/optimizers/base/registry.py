@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
 
 from trainkit.core.registry import custom_object
 from trainkit.optimizers.base.optimizer import OPTIMIZERS, Optimizer
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
 from trainkit.optimizers.multi import MultiOptimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 T = TypeVar("T")
 
