@@ -184,10 +184,14 @@ class BatchNormalization(Layer):
         return ops.cast(y, self.compute_dtype) if narrow else y
 
     def _is_summed_wide(self, x: Any, training: Any, mask: Any) -> bool:
-        """Whether a kernel takes short floats as they are, and computes with them in float32."""
+        """Whether a kernel takes short floats as they are, and computes with them in float32.
+
+        Then nobody writes and reads a copy that is twice as long, and a rectifier can be joined.
+        """
         by_batch = training and self.trainable and not self.renorm and not self.synchronized
         last = self.axis in (-1, len(x.shape) - 1)
-        return by_batch and last and mask is None and self.scale and is_one_kernel(x)
+        has_kernel = x.dtype.name == "bfloat16" or is_one_kernel(x)
+        return by_batch and last and mask is None and self.scale and has_kernel
 
     def _by_batch(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
         if self.synchronized and has_other_replicas():

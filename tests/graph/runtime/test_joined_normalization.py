@@ -185,3 +185,27 @@ def test_bfloat16_beside_parameters_of_float32(behind, rng):
 def test_moments_of_bfloat16_are_not_joined(rng):
     x = tk.cast(arrays(rng)[0], "bfloat16")
     assert "rectified_normalization" not in names(step(tk.nn.relu), x, None, None)
+
+
+@pytest.mark.parametrize("behind", RECTIFIERS)
+def test_a_layer_of_mixed_bfloat16_is_one_kernel_with_its_rectifier(behind, rng):
+    layer = tk.layers.BatchNormalization(dtype="mixed_bfloat16")
+    wide = tk.layers.BatchNormalization(dtype="float32")
+    x = tk.cast(arrays(rng, (3, 9, 7, 40))[0], "bfloat16")
+
+    def run(x, layer=layer):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = RECTIFIERS[behind](tk.cast(layer(x, training=True), "bfloat16"))
+            loss = tk.reduce_sum(tk.cast(y, "float32") ** 2)
+        return y, loss, tape.gradient(loss, [x, *layer.trainable_variables])
+
+    expected = tk.nest.flatten(run(x, wide))
+    for compiled in (run, tk.function(run, jit_compile=True), tk.function(run)):
+        for a, b in zip(expected, tk.nest.flatten(compiled(x)), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(b.numpy().astype("f4"), a.numpy().astype("f4"))
+    done = names(run, x)
+    assert done.count("rectified_normalization") == 1
+    assert done.count("rectified_normalization_gradient") == 1
+    assert behind not in done
