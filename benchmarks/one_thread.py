@@ -1,14 +1,16 @@
 """Single operations on one thread beside PyTorch's: `python benchmarks/one_thread.py [WORD ...]`.
 
-Each call of `op_calls` is made by either in a process of its own, in turns, and what counts is the
+Each call of `op_calls` is made by each in a process of its own, in turns, and what counts is the
 processor's time. Printed is a line of Markdown for each: trainkit's time by PyTorch's, median over
 the rounds, on small, middle and large matrices. Words choose calls by parts of their names, and
-`--gradients` adds what a tape's gradient takes. Where PyTorch is installed in another Python,
-TRAINKIT_BENCH_PYTHONS says so, as for `run.py`.
+`--gradients` adds what a tape's gradient takes. `--peers torch,tensorflow` compares with whichever
+of them is faster at a call; one that lacks it is left out. Where a peer is installed in another
+Python, TRAINKIT_BENCH_PYTHONS says so, as for `run.py`.
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -22,30 +24,41 @@ FOLDER = pathlib.Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
 import op_calls  # noqa: E402  found through the line before
+import op_operands  # noqa: E402
 from processes import environment, pythons  # noqa: E402
 
 SIZES = (10, 512, 2048)
+Step = Callable[[], Any]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def step_of(framework: str, call: op_calls.Call, size: int, gradients: bool) -> Callable[[], Any]:
+def step_of(framework: str, call: op_operands.Call, size: int, gradients: bool) -> Step:
     """What is timed."""
-    arrays = [op_calls.operand(letter, size) for letter in call.operands]
+    arrays = [op_operands.operand(letter, size) for letter in call.operands]
     if framework == "torch":
         import torch
 
         torch.set_num_threads(1)
-        tensors = [torch.from_numpy(array.copy()) for array in arrays]
+        # A view of transposed memory stays one: rows of such an operand are to lie scattered.
+        tensors = [torch.from_numpy(array.copy(order="K")) for array in arrays]
         return (
             _torch_step(torch, call, tensors) if gradients else lambda: call.theirs(torch, *tensors)
         )
-    import trainkit as tk
+    if framework == "tensorflow":
+        import tensorflow as tk
 
-    ours = [tk.constant(array) for array in arrays]
-    return _trainkit_step(tk, call, ours) if gradients else lambda: call.ours(tk, *ours)
+        tk.config.threading.set_intra_op_parallelism_threads(1)
+        tk.config.threading.set_inter_op_parallelism_threads(1)
+    else:
+        import trainkit as tk
+    ours = [
+        tk.transpose(tk.constant(array.T)) if letter.isupper() else tk.constant(array)
+        for letter, array in zip(call.operands, arrays, strict=True)
+    ]
+    return _tape_step(tk, call, ours) if gradients else lambda: call.ours(tk, *ours)
 
 
-def _trainkit_step(tk: Any, call: op_calls.Call, tensors: list[Any]) -> Callable[[], Any]:
+def _tape_step(tk: Any, call: op_operands.Call, tensors: list[Any]) -> Step:
     sources = [x for x in tensors if x.dtype.is_floating]
 
     def forward() -> Any:
@@ -56,7 +69,7 @@ def _trainkit_step(tk: Any, call: op_calls.Call, tensors: list[Any]) -> Callable
         return tape, y
 
     y = forward()[1]
-    upstream = [tk.ones_like(v) for v in y] if isinstance(y, list) else tk.ones_like(y)
+    upstream = [tk.ones_like(v) for v in y] if isinstance(y, list | tuple) else tk.ones_like(y)
 
     def step() -> Any:
         tape, y = forward()
@@ -65,11 +78,15 @@ def _trainkit_step(tk: Any, call: op_calls.Call, tensors: list[Any]) -> Callable
     return step
 
 
-def _torch_step(torch: Any, call: op_calls.Call, tensors: list[Any]) -> Callable[[], Any]:
+def _torch_step(torch: Any, call: op_operands.Call, tensors: list[Any]) -> Step:
     sources = [x.requires_grad_() for x in tensors if x.is_floating_point()]
-    y = call.theirs(torch, *tensors)
-    upstream = [torch.ones_like(v) for v in y] if isinstance(y, tuple) else torch.ones_like(y)
-    return lambda: torch.autograd.grad(call.theirs(torch, *tensors), sources, upstream)
+
+    def outputs() -> list[Any]:
+        y = call.theirs(torch, *tensors)
+        return [v for v in (y if isinstance(y, list | tuple) else [y]) if v.is_floating_point()]
+
+    upstream = [torch.ones_like(v) for v in outputs()]
+    return lambda: torch.autograd.grad(outputs(), sources, upstream)
 
 
 def serve(framework: str) -> None:
@@ -83,8 +100,12 @@ def serve(framework: str) -> None:
         question = json.loads(line)
         if "name" in question:
             name, size, gradients = question["name"], question["size"], question["gradients"]
-            step = step_of(framework, by_name[name], size, gradients)
-            _seconds(step, 50 if size < 100 else 3)
+            try:
+                step = step_of(framework, by_name[name], size, gradients)
+                _seconds(step, 50 if size < 100 else 3)
+            except Exception as error:  # a peer may lack a function, a dtype or a gradient
+                answers.write(json.dumps({"lacking": repr(error)}) + "\n")
+                continue
             count = 1
             while (spent := _seconds(step, count)) < question["seconds"] / 2:
                 count *= 2
@@ -135,15 +156,20 @@ class Contestant:
 def ratio(
     contestants: list[Contestant], name: str, size: int, gradients: bool, options: Any
 ) -> float:
-    """The first one's time by the second one's, median over the rounds."""
-    for contestant in contestants:
-        contestant.ask(name=name, size=size, gradients=gradients, seconds=options.seconds)
+    """The first one's time by that of the fastest other, median over the rounds; or NaN."""
+    question = {"name": name, "size": size, "gradients": gradients, "seconds": options.seconds}
+    answers = {contestant: contestant.ask(**question) for contestant in contestants}
+    if lacking := answers[contestants[0]].get("lacking"):
+        raise RuntimeError(f"{question}: {lacking}")
+    able = [contestant for contestant in contestants if "lacking" not in answers[contestant]]
+    if len(able) == 1:
+        return math.nan
     ratios = []
     for number in range(options.rounds):
-        order = contestants if number % 2 == 0 else contestants[::-1]
+        order = able if number % 2 == 0 else able[::-1]
         times = {contestant: contestant.ask()["seconds"] for contestant in order}
-        ratios.append(times[contestants[0]] / times[contestants[1]])
-    return statistics.median(ratios)
+        ratios.append([times[able[0]] / times[peer] for peer in able[1:]])
+    return max(statistics.median(by_peer) for by_peer in zip(*ratios, strict=True))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -153,6 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("words", nargs="*", help="parts of the names of calls")
     parser.add_argument("--gradients", action="store_true", help="of some calls, with gradients")
+    parser.add_argument("--peers", default="torch", help="such as torch,tensorflow")
     parser.add_argument("--rounds", type=int, default=5, help="samples of each")
     parser.add_argument("--seconds", type=float, default=0.01, help="length of a sample")
     parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
@@ -160,7 +187,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.serve:
         serve(options.serve)
         return
-    contestants = [Contestant("trainkit"), Contestant("torch")]
+    contestants = [Contestant(name) for name in ("trainkit", *options.peers.split(","))]
     print("| call |", " | ".join(f"{n} x {n}" for n in SIZES), "|")
     print("| --- |", " | ".join("---:" for _ in SIZES), "|")
     for call in op_calls.CALLS:

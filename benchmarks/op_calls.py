@@ -1,96 +1,43 @@
 """Calls of single operations by trainkit and by PyTorch, on square matrices: a table.
 
-Each row names an operation, its operands, one letter each, and the call by either. The operands:
-
-    x, y, z  floats in [0, 1)         n  floats around 0         p  symmetric, positive definite
-    v, w     a row of such            i, j  integers from 1 to 9   k  row numbers
-    m        truth values
+Each row names an operation, its operands, one letter each, and the call by either.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-
-class Call(NamedTuple):
-    """One operation.
-
-    Attributes:
-        name: what is called.
-        operands: a letter for each, see above.
-        ours: the call, given trainkit and the operands.
-        theirs: the same, given PyTorch.
-        largest: the largest matrices that it is measured on.
-    """
-
-    name: str
-    operands: str
-    ours: Callable[..., Any]
-    theirs: Callable[..., Any]
-    largest: int = 2048
-
-
-def operand(letter: str, size: int) -> Any:
-    """The array that a letter stands for."""
-    rng = np.random.default_rng(ord(letter))
-    match letter:
-        case "x" | "y" | "z":
-            return rng.random((size, size), dtype="float32")
-        case "n":
-            return rng.standard_normal((size, size), dtype="float32")
-        case "v" | "w":
-            return rng.random(size, dtype="float32")
-        case "p":
-            a = rng.random((size, size), dtype="float32")
-            return a @ a.T / size + np.eye(size, dtype="float32")
-        case "i" | "j":
-            return rng.integers(1, 10, (size, size), dtype="int32")
-        case "k":
-            return rng.integers(0, size, size, dtype="int32")
-    return rng.random((size, size)) < 0.5
-
-
-def _same(name: str, operands: str, call: Callable[..., Any], *largest: int) -> Call:
-    """A row whose call reads alike in both: a function of the module, or operators."""
-    return Call(name, operands, call, call, *largest)
-
-
-def _up_to_512(*calls: Call) -> list[Call]:
-    """The same on matrices of at most 512 rows."""
-    return [call._replace(largest=min(call.largest, 512)) for call in calls]
-
+from op_operands import Call, same, up_to_512
+from rarer_calls import RARER_CALLS, RARER_DIFFERENTIATED, one_hot
 
 _ARITHMETIC = [
-    _same("add", "xy", lambda m, x, y: m.add(x, y)),
-    _same("x - y", "xy", lambda m, x, y: x - y),
-    _same("multiply", "xy", lambda m, x, y: x * y),
-    _same("divide", "xy", lambda m, x, y: x / y),
-    _same("x + row", "xv", lambda m, x, v: x + v),
-    _same("x * 2.0", "x", lambda m, x: x * 2.0),
-    _same("1.0 - x", "x", lambda m, x: 1.0 - x),
-    _same("1.0 / x", "x", lambda m, x: 1.0 / x),
-    _same("x % y", "xy", lambda m, x, y: x % y),
-    _same("x // y", "xy", lambda m, x, y: x // y),
-    _same("x % 0.3", "x", lambda m, x: x % 0.3),
-    _same("x // 0.3", "x", lambda m, x: x // 0.3),
-    _same("negative", "x", lambda m, x: -x),
-    _same("abs", "n", lambda m, x: m.abs(x)),
-    _same("square", "x", lambda m, x: m.square(x)),
-    _same("sqrt", "x", lambda m, x: m.sqrt(x)),
+    same("add", "xy", lambda m, x, y: m.add(x, y)),
+    same("x - y", "xy", lambda m, x, y: x - y),
+    same("multiply", "xy", lambda m, x, y: x * y),
+    same("divide", "xy", lambda m, x, y: x / y),
+    same("x + row", "xv", lambda m, x, v: x + v),
+    same("x * 2.0", "x", lambda m, x: x * 2.0),
+    same("1.0 - x", "x", lambda m, x: 1.0 - x),
+    same("1.0 / x", "x", lambda m, x: 1.0 / x),
+    same("x % y", "xy", lambda m, x, y: x % y),
+    same("x // y", "xy", lambda m, x, y: x // y),
+    same("x % 0.3", "x", lambda m, x: x % 0.3),
+    same("x // 0.3", "x", lambda m, x: x // 0.3),
+    same("negative", "x", lambda m, x: -x),
+    same("abs", "n", lambda m, x: m.abs(x)),
+    same("square", "x", lambda m, x: m.square(x)),
+    same("sqrt", "x", lambda m, x: m.sqrt(x)),
     Call("rsqrt", "x", lambda m, x: m.math.rsqrt(x), lambda m, x: m.rsqrt(x)),
     Call("reciprocal", "x", lambda m, x: m.math.reciprocal(x), lambda m, x: m.reciprocal(x)),
-    _same("power of 3.0", "x", lambda m, x: x**3.0),
-    _same("power of 2", "x", lambda m, x: x**2),
-    _same("power of 0.5", "x", lambda m, x: x**0.5),
-    _same("power of 2.5", "x", lambda m, x: x**2.5),
-    _same("x ** y", "xy", lambda m, x, y: x**y),
-    _same("sign", "n", lambda m, x: m.sign(x)),
-    _same("floor", "n", lambda m, x: m.floor(x)),
+    same("power of 3.0", "x", lambda m, x: x**3.0),
+    same("power of 2", "x", lambda m, x: x**2),
+    same("power of 0.5", "x", lambda m, x: x**0.5),
+    same("power of 2.5", "x", lambda m, x: x**2.5),
+    same("x ** y", "xy", lambda m, x, y: x**y),
+    same("sign", "n", lambda m, x: m.sign(x)),
+    same("floor", "n", lambda m, x: m.floor(x)),
     Call("ceil", "n", lambda m, x: m.math.ceil(x), lambda m, x: m.ceil(x)),
-    _same("round", "n", lambda m, x: m.round(x)),
-    _same("maximum", "xy", lambda m, x, y: m.maximum(x, y)),
-    _same("minimum", "xy", lambda m, x, y: m.minimum(x, y)),
+    same("round", "n", lambda m, x: m.round(x)),
+    same("maximum", "xy", lambda m, x, y: m.maximum(x, y)),
+    same("minimum", "xy", lambda m, x, y: m.minimum(x, y)),
     Call("maximum of 0.5", "x", lambda m, x: m.maximum(x, 0.5), lambda m, x: m.clamp_min(x, 0.5)),
     Call("clip", "x", lambda m, x: m.clip_by_value(x, 0.2, 0.8), lambda m, x: m.clamp(x, 0.2, 0.8)),
     Call(
@@ -103,22 +50,22 @@ _ARITHMETIC = [
 ]
 
 _FUNCTIONS = [
-    _same("exp", "n", lambda m, x: m.exp(x)),
+    same("exp", "n", lambda m, x: m.exp(x)),
     Call("expm1", "n", lambda m, x: m.math.expm1(x), lambda m, x: m.expm1(x)),
     Call("log", "x", lambda m, x: m.math.log(x), lambda m, x: m.log(x)),
     Call("log1p", "x", lambda m, x: m.math.log1p(x), lambda m, x: m.log1p(x)),
     Call("log2", "x", lambda m, x: m.ops.log2(x), lambda m, x: m.log2(x)),
     Call("log10", "x", lambda m, x: m.ops.log10(x), lambda m, x: m.log10(x)),
-    _same("sin", "n", lambda m, x: m.sin(x)),
-    _same("cos", "n", lambda m, x: m.cos(x)),
-    _same("tan", "n", lambda m, x: m.tan(x)),
-    _same("asin", "x", lambda m, x: m.asin(x)),
-    _same("acos", "x", lambda m, x: m.acos(x)),
-    _same("atan", "n", lambda m, x: m.atan(x)),
+    same("sin", "n", lambda m, x: m.sin(x)),
+    same("cos", "n", lambda m, x: m.cos(x)),
+    same("tan", "n", lambda m, x: m.tan(x)),
+    same("asin", "x", lambda m, x: m.asin(x)),
+    same("acos", "x", lambda m, x: m.acos(x)),
+    same("atan", "n", lambda m, x: m.atan(x)),
     Call("atan2", "xn", lambda m, x, y: m.math.atan2(x, y), lambda m, x, y: m.atan2(x, y)),
-    _same("sinh", "n", lambda m, x: m.sinh(x)),
-    _same("cosh", "n", lambda m, x: m.cosh(x)),
-    _same("tanh", "n", lambda m, x: m.tanh(x)),
+    same("sinh", "n", lambda m, x: m.sinh(x)),
+    same("cosh", "n", lambda m, x: m.cosh(x)),
+    same("tanh", "n", lambda m, x: m.tanh(x)),
     Call("asinh", "n", lambda m, x: m.math.asinh(x), lambda m, x: m.asinh(x)),
     Call("atanh", "x", lambda m, x: m.math.atanh(x), lambda m, x: m.atanh(x)),
     Call("erf", "n", lambda m, x: m.math.erf(x), lambda m, x: m.erf(x)),
@@ -130,26 +77,26 @@ _FUNCTIONS = [
 ]
 
 _COMPARISONS = [
-    _same("x > 0.5", "x", lambda m, x: x > 0.5),
-    _same("x < y", "xy", lambda m, x, y: x < y),
-    _same("x == y", "xy", lambda m, x, y: x == y),
-    _same("x != y", "xy", lambda m, x, y: x != y),
+    same("x > 0.5", "x", lambda m, x: x > 0.5),
+    same("x < y", "xy", lambda m, x, y: x < y),
+    same("x == y", "xy", lambda m, x, y: x == y),
+    same("x != y", "xy", lambda m, x, y: x != y),
     Call("isnan", "x", lambda m, x: m.math.is_nan(x), lambda m, x: m.isnan(x)),
     Call("isfinite", "x", lambda m, x: m.math.is_finite(x), lambda m, x: m.isfinite(x)),
-    _same("logical_and", "mm", lambda m, x, y: m.logical_and(x, y)),
-    _same("logical_not", "m", lambda m, x: m.logical_not(x)),
-    _same("where", "mxy", lambda m, c, x, y: m.where(c, x, y)),
-    _same("where, 0.0", "mx", lambda m, c, x: m.where(c, x, 0.0)),
+    same("logical_and", "mm", lambda m, x, y: m.logical_and(x, y)),
+    same("logical_not", "m", lambda m, x: m.logical_not(x)),
+    same("where", "mxy", lambda m, c, x, y: m.where(c, x, y)),
+    same("where, 0.0", "mx", lambda m, c, x: m.where(c, x, 0.0)),
 ]
 
 _INTEGERS = [
-    _same("i + j", "ij", lambda m, i, j: i + j),
-    _same("i * j", "ij", lambda m, i, j: i * j),
-    _same("i // j", "ij", lambda m, i, j: i // j),
-    _same("i % j", "ij", lambda m, i, j: i % j),
-    _same("i // 3", "i", lambda m, i: i // 3),
-    _same("i % 3", "i", lambda m, i: i % 3),
-    _same("i == 3", "i", lambda m, i: i == 3),
+    same("i + j", "ij", lambda m, i, j: i + j),
+    same("i * j", "ij", lambda m, i, j: i * j),
+    same("i // j", "ij", lambda m, i, j: i // j),
+    same("i % j", "ij", lambda m, i, j: i % j),
+    same("i // 3", "i", lambda m, i: i // 3),
+    same("i % 3", "i", lambda m, i: i % 3),
+    same("i == 3", "i", lambda m, i: i == 3),
     Call(
         "i & j",
         "ij",
@@ -179,7 +126,7 @@ def _functional(name: str, ours: str = "", theirs: str = "", **settings: Any) ->
 
 
 _ACTIVATIONS = [
-    _same("sigmoid", "n", lambda m, x: m.sigmoid(x)),
+    same("sigmoid", "n", lambda m, x: m.sigmoid(x)),
     _functional("relu"),
     _functional("relu6"),
     _functional("leaky_relu", negative_slope=0.2),
@@ -231,8 +178,8 @@ _REDUCTIONS = [
     Call("prod of rows", "x", lambda m, x: m.reduce_prod(x, 1), lambda m, x: m.prod(x, 1)),
     Call("any", "m", lambda m, x: m.reduce_any(x), lambda m, x: m.any(x)),
     Call("all of rows", "m", lambda m, x: m.reduce_all(x, 1), lambda m, x: m.all(x, 1)),
-    _same("argmax of rows", "x", lambda m, x: m.argmax(x, 1)),
-    _same("argmax of columns", "x", lambda m, x: m.argmax(x, 0)),
+    same("argmax of rows", "x", lambda m, x: m.argmax(x, 1)),
+    same("argmax of columns", "x", lambda m, x: m.argmax(x, 0)),
     Call(
         "variance", "x", lambda m, x: m.math.reduce_variance(x), lambda m, x: m.var(x, correction=0)
     ),
@@ -254,13 +201,13 @@ _REDUCTIONS = [
     Call(
         "count_nonzero", "i", lambda m, i: m.math.count_nonzero(i), lambda m, i: m.count_nonzero(i)
     ),
-    _same("cumsum of rows", "x", lambda m, x: m.cumsum(x, 1)),
-    _same("cumsum of columns", "x", lambda m, x: m.cumsum(x, 0)),
+    same("cumsum of rows", "x", lambda m, x: m.cumsum(x, 1)),
+    same("cumsum of columns", "x", lambda m, x: m.cumsum(x, 0)),
     Call("cumprod of rows", "x", lambda m, x: m.math.cumprod(x, 1), lambda m, x: m.cumprod(x, 1)),
 ]
 
-_SHAPING = _up_to_512(
-    _same("reshape", "x", lambda m, x: m.reshape(x, (-1,))),
+_SHAPING = up_to_512(
+    same("reshape", "x", lambda m, x: m.reshape(x, (-1,))),
     Call("transpose", "x", lambda m, x: m.transpose(x), lambda m, x: x.t()),
     Call("transpose, copied", "x", lambda m, x: m.transpose(x) + 0.0, lambda m, x: x.t() + 0.0),
     Call("expand_dims", "x", lambda m, x: m.expand_dims(x, 0), lambda m, x: x.unsqueeze(0)),
@@ -272,12 +219,12 @@ _SHAPING = _up_to_512(
         lambda m, x, y: m.concat([x, y], 1),
         lambda m, x, y: m.cat([x, y], 1),
     ),
-    _same("stack", "xy", lambda m, x, y: m.stack([x, y])),
-    _same("stack of columns", "xy", lambda m, x, y: m.stack([x, y], 1)),
+    same("stack", "xy", lambda m, x, y: m.stack([x, y])),
+    same("stack of columns", "xy", lambda m, x, y: m.stack([x, y], 1)),
     Call("split", "x", lambda m, x: m.split(x, 2), lambda m, x: m.chunk(x, 2)),
     Call("split of columns", "x", lambda m, x: m.split(x, 2, 1), lambda m, x: m.chunk(x, 2, 1)),
     Call("unstack", "x", lambda m, x: m.unstack(x[:8]), lambda m, x: m.unbind(x[:8])),
-    _same("tile", "x", lambda m, x: m.tile(x, (2, 2))),
+    same("tile", "x", lambda m, x: m.tile(x, (2, 2))),
     Call("repeat", "x", lambda m, x: m.repeat(x, 2, 0), lambda m, x: m.repeat_interleave(x, 2, 0)),
     Call(
         "pad",
@@ -285,14 +232,14 @@ _SHAPING = _up_to_512(
         lambda m, x: m.pad(x, [[1, 1], [2, 2]]),
         lambda m, x: m.nn.functional.pad(x, (2, 2, 1, 1)),
     ),
-    _same("roll", "x", lambda m, x: m.roll(x, 3, 0)),
-    _same("roll of columns", "x", lambda m, x: m.roll(x, 3, 1)),
+    same("roll", "x", lambda m, x: m.roll(x, 3, 0)),
+    same("roll of columns", "x", lambda m, x: m.roll(x, 3, 1)),
     Call("flip", "x", lambda m, x: m.reverse(x, [1]), lambda m, x: m.flip(x, [1])),
-    _same("broadcast_to", "v", lambda m, v: m.broadcast_to(v, (4, len(v)))),
-    _same("x[1]", "x", lambda m, x: x[1]),
-    _same("x[2:8]", "x", lambda m, x: x[2:8]),
-    _same("x[:, 3]", "x", lambda m, x: x[:, 3]),
-    _same("x[..., None]", "x", lambda m, x: x[..., None]),
+    same("broadcast_to", "v", lambda m, v: m.broadcast_to(v, (4, len(v)))),
+    same("x[1]", "x", lambda m, x: x[1]),
+    same("x[2:8]", "x", lambda m, x: x[2:8]),
+    same("x[:, 3]", "x", lambda m, x: x[:, 3]),
+    same("x[..., None]", "x", lambda m, x: x[..., None]),
     Call("x[mask]", "xm", lambda m, x, c: m.boolean_mask(x, c), lambda m, x, c: x[c]),
     Call("rows of numbers", "xk", lambda m, x, k: m.gather(x, k), lambda m, x, k: x[k]),
     Call(
@@ -307,7 +254,7 @@ _SHAPING = _up_to_512(
         lambda m, x, k: m.math.unsorted_segment_sum(x, k, len(k)),
         lambda m, x, k: m.zeros_like(x).index_add_(0, k, x),
     ),
-    Call("one_hot", "k", lambda m, k: m.one_hot(k, 10), lambda m, k: _one_hot(m, k)),
+    Call("one_hot", "k", lambda m, k: m.one_hot(k, 10), lambda m, k: one_hot(m, k, 10)),
     Call(
         "zeros", "v", lambda m, v: m.zeros((len(v), len(v))), lambda m, v: m.zeros(len(v), len(v))
     ),
@@ -318,29 +265,24 @@ _SHAPING = _up_to_512(
         lambda m, v: m.fill((len(v), len(v)), 2.5),
         lambda m, v: m.full((len(v), len(v)), 2.5),
     ),
-    _same("zeros_like", "x", lambda m, x: m.zeros_like(x)),
-    _same("ones_like", "x", lambda m, x: m.ones_like(x)),
-    _same("eye", "v", lambda m, v: m.eye(len(v))),
+    same("zeros_like", "x", lambda m, x: m.zeros_like(x)),
+    same("ones_like", "x", lambda m, x: m.ones_like(x)),
+    same("eye", "v", lambda m, v: m.eye(len(v))),
     Call("range", "v", lambda m, v: m.range(len(v)), lambda m, v: m.arange(len(v))),
-    _same("linspace", "v", lambda m, v: m.linspace(0.0, 1.0, len(v))),
+    same("linspace", "v", lambda m, v: m.linspace(0.0, 1.0, len(v))),
     Call("diag", "v", lambda m, v: m.linalg.diag(v), lambda m, v: m.diag(v)),
     Call("diag_part", "x", lambda m, x: m.linalg.diag_part(x), lambda m, x: m.diagonal(x)),
     Call("tril", "x", lambda m, x: m.linalg.band_part(x, -1, 0), lambda m, x: m.tril(x)),
-    _same("sort", "x", lambda m, x: m.sort(x)),
-    _same("argsort", "x", lambda m, x: m.argsort(x)),
+    same("sort", "x", lambda m, x: m.sort(x)),
+    same("argsort", "x", lambda m, x: m.argsort(x)),
     Call("top_k", "x", lambda m, x: m.math.top_k(x, 5), lambda m, x: m.topk(x, 5)),
-    _same("unique", "k", lambda m, k: m.unique(k)),
+    same("unique", "k", lambda m, k: m.unique(k)),
     Call("where is", "m", lambda m, c: m.where(c), lambda m, c: m.nonzero(c)),
 )
 
 
-def _one_hot(torch: Any, k: Any) -> Any:
-    """Of float32, as trainkit's: PyTorch's own are of int64."""
-    return torch.zeros(len(k), 10).scatter_(1, (k[:, None] % 10).long(), 1.0)
-
-
-_PRODUCTS = _up_to_512(
-    _same("matmul", "xy", lambda m, x, y: m.matmul(x, y)),
+_PRODUCTS = up_to_512(
+    same("matmul", "xy", lambda m, x, y: m.matmul(x, y)),
     Call(
         "matmul, transposed",
         "xy",
@@ -352,21 +294,21 @@ _PRODUCTS = _up_to_512(
     ),
     Call("dot", "vw", lambda m, v, w: m.tensordot(v, w, 1), lambda m, v, w: m.dot(v, w)),
     Call("outer", "vw", lambda m, v, w: m.ops.outer(v, w), lambda m, v, w: m.outer(v, w)),
-    _same("einsum of products", "xy", lambda m, x, y: m.einsum("ij,jk->ik", x, y)),
-    _same("einsum of rows", "xy", lambda m, x, y: m.einsum("ij,ij->i", x, y)),
+    same("einsum of products", "xy", lambda m, x, y: m.einsum("ij,jk->ik", x, y)),
+    same("einsum of rows", "xy", lambda m, x, y: m.einsum("ij,ij->i", x, y)),
     Call("trace", "x", lambda m, x: m.linalg.trace(x), lambda m, x: m.trace(x)),
-    _same("inverse", "p", lambda m, x: m.linalg.inv(x)),
-    _same("determinant", "p", lambda m, x: m.linalg.det(x)),
-    _same("cholesky", "p", lambda m, x: m.linalg.cholesky(x)),
-    _same("solve", "px", lambda m, x, y: m.linalg.solve(x, y)),
-    _same("qr", "x", lambda m, x: m.linalg.qr(x)),
-    _same("eigh", "p", lambda m, x: m.linalg.eigh(x), 10),
-    _same("svd", "x", lambda m, x: m.linalg.svd(x), 10),
+    same("inverse", "p", lambda m, x: m.linalg.inv(x)),
+    same("determinant", "p", lambda m, x: m.linalg.det(x)),
+    same("cholesky", "p", lambda m, x: m.linalg.cholesky(x)),
+    same("solve", "px", lambda m, x, y: m.linalg.solve(x, y)),
+    same("qr", "x", lambda m, x: m.linalg.qr(x)),
+    same("eigh", "p", lambda m, x: m.linalg.eigh(x), 10),
+    same("svd", "x", lambda m, x: m.linalg.svd(x), 10),
 )
 
 _LAYERS = [
     Call("bias_add", "xv", lambda m, x, v: m.nn.bias_add(x, v), lambda m, x, v: x + v),
-    *_up_to_512(
+    *up_to_512(
         Call(
             "l2_normalize",
             "x",
@@ -428,6 +370,7 @@ CALLS = [
     *_SHAPING,
     *_PRODUCTS,
     *_LAYERS,
+    *RARER_CALLS,
 ]
 """All of them."""
 
@@ -452,5 +395,6 @@ DIFFERENTIATED = (
     *("einsum of rows", "trace", "inverse", "determinant", "cholesky", "solve", "bias_add"),
     *("l2_normalize", "layer normalization", "embedding", "softmax cross entropy of labels"),
     *("mean squared error", "dropout"),
+    *RARER_DIFFERENTIATED,
 )
 """Calls that are measured with the gradients by their operands of floats, too."""

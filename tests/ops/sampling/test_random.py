@@ -34,6 +34,11 @@ def test_the_counter_carries_into_its_high_word():
     assert philox.advanced(np, state, 5).tolist() == [1, 5, 9]
 
 
+def test_the_counter_begins_anew_after_its_last_block():
+    state = np.array([2**64 - 1, 2**64 - 1, 9], np.uint64)
+    assert philox.advanced(np, state, 5).tolist() == [1, 0, 9]
+
+
 def test_set_seed_repeats_everything():
     def draw():
         generators.set_seed(3)

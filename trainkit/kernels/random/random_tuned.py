@@ -33,7 +33,6 @@ MANY_WORDS, MANY_FLOATS = 1 << 14, 1 << 17
 _WORD_NANOSECONDS, _FLOAT_NANOSECONDS, _DRAW_NANOSECONDS = 1.0, 0.3, 0.6
 """What the compiled versions take for a word, a float and a drawn one, in memory, on one core."""
 _HALVES_PER_BLOCK = 8
-_WORD = np.uint64
 _LOW = (1 << 64) - 1
 
 
@@ -50,7 +49,7 @@ def words(key: int, counter: int, count: int) -> Array | None:
         return None
     stream_words = np.empty((count + 3) // 4 * 4, np.uint64)
     work = shared(_WORD_NANOSECONDS * count) if count >= MANY_WORDS else (0, 1)
-    run(*work, _WORD(counter & _LOW), _WORD(counter >> 64 & _LOW), _WORD(key & _LOW), stream_words)
+    run(*work, counter & _LOW, counter >> 64 & _LOW, key & _LOW, stream_words)
     return stream_words[:count]
 
 
@@ -74,8 +73,8 @@ def scaled_floats(
     counter += block
     floats = np.empty((inside + count + 1) // 2 * 2, np.float32)
     work = shared(_DRAW_NANOSECONDS * count) if count >= MANY_WORDS else (0, 1)
-    start = (_WORD(counter & _LOW), _WORD(counter >> 64 & _LOW), _WORD(key & _LOW))
-    run(*work, *start, np.float32(scale), np.float32(offset), floats)
+    start = counter & _LOW, counter >> 64 & _LOW, key & _LOW
+    run(*work, *start, scale, offset, floats)
     # the array itself where all of it is wanted: a view would not own its memory
     return floats if floats.size == count else floats[inside : inside + count]
 

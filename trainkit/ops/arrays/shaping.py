@@ -268,6 +268,8 @@ def _sized_rule(x: Spec, *sizes: Spec, shape: tuple[int | None, ...]) -> Spec:
 
 def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]:
     """`shape` with each `None` replaced by the next of `sizes`."""
+    if not sizes and type(shape) is tuple and None not in shape:
+        return shape
     if len(sizes) != sum(n is None for n in shape):
         raise ShapeError(f"{len(sizes)} sizes are given for those missing in {tuple(shape)}")
     live = iter(sizes)
