@@ -282,6 +282,8 @@ def test_weights_that_the_graph_assigns_are_not_kept(rng):
         return tk.matmul(x, kernel)
 
     assert "matmul" in names(decayed, x)
+    graph = optimised(tk.function(decayed).get_concrete_function(x).graph)
+    assert with_joined_convolutions(graph) is graph  # copying takes longer than looking
     assert "matmul_by_strips" in names(read, x)
     f = tk.function(decayed)
     for _ in range(4):

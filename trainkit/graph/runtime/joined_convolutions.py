@@ -192,7 +192,11 @@ def with_joined_convolutions(graph: Graph) -> Graph:
         return graph
     if kernel_family.mode() == "off" or not epilogue_tuned.is_compiled():
         return graph
-    return prune(rebuild(graph, _ConvolutionJoiner(graph, nodes).visit))
+    joiner = _ConvolutionJoiner(graph, nodes)
+    # where all weights are trained there is often nothing to join, and copying takes longest
+    if not any(joiner.joins(node) for node in nodes):
+        return graph
+    return prune(rebuild(graph, joiner.visit))
 
 
 class _ConvolutionJoiner:
@@ -208,6 +212,13 @@ class _ConvolutionJoiner:
             for node in (c.conv, c.factor[0], c.shift[0], c.residual[0] if c.residual else c.conv)
         }
         self._inputs: dict[Node, tuple[Any, ...]] = {}
+
+    def joins(self, node: Node) -> bool:
+        """Whether something else stands for a node of the graph."""
+        if node in self._chains:
+            return True
+        position = _KERNEL_POSITIONS.get(node.primitive)
+        return position is not None and self._weights(node.inputs, position) is not None
 
     def visit(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         """The outputs in the new graph of what is joined, else `None`."""
