@@ -31,7 +31,7 @@ class Spec:
 
     def __init__(self, shape: Iterable[int | None], dtype: Any) -> None:
         self.shape: Dims = tuple(shape)
-        self.dtype: DType = dtypes.as_dtype(dtype)
+        self.dtype: DType = dtype if type(dtype) is DType else dtypes.as_dtype(dtype)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype

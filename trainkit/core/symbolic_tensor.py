@@ -62,7 +62,7 @@ class SymbolicTensor(Tensor):
 
     def __init__(self, spec: Any) -> None:
         self._spec = spec
-        self._known = None
+        self._known = self._own_mask = None
 
     numpy, item, tolist = map(_absent, ("numpy", "item", "tolist"))
     _array = _absent("_array")

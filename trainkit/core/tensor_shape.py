@@ -8,6 +8,9 @@ from typing import Any, SupportsIndex
 
 from trainkit.core.errors import ShapeError
 
+_SIZES = frozenset((int, type(None)))
+"""The types of sizes that a shape holds as they are; numbers of other types become `int`."""
+
 
 class TensorShape(tuple[Any, ...]):
     """The shape of a tensor: a tuple of sizes, `None` where a size is not known.
@@ -30,14 +33,16 @@ class TensorShape(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, dims: Any = ()) -> TensorShape:
-        if type(dims) is not tuple:
+        if type(dims) is tuple and _SIZES.issuperset(map(type, dims)):
+            shape = tuple.__new__(cls, dims)
+        else:
             if dims is None or isinstance(dims, _UnknownShape):
                 return tuple.__new__(_UnknownShape)
             if isinstance(dims, str):
                 raise TypeError(f"a shape is made of whole numbers, given is {dims!r}")
             if not isinstance(dims, Iterable):
                 dims = (dims,)
-        shape = tuple.__new__(cls, (None if d is None else operator.index(d) for d in dims))
+            shape = tuple.__new__(cls, (None if d is None else operator.index(d) for d in dims))
         for n in shape:
             if n is not None and n < 0:
                 raise ValueError(f"the sizes of a shape are 0 or more, given are {list(shape)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import linecache
 import sys
 from typing import Any
@@ -30,17 +29,24 @@ def origin_of(filename: str, line: int) -> Line | None:
     return origin
 
 
-@functools.cache  # each operation that is traced asks for all frames from it to the user's
-def _is_inside(module: str) -> bool:
-    """Whether a module is one of this package, or of its source rewriter."""
-    return module == _PACKAGE or module.startswith((_PACKAGE + ".", "malt."))
+class _Modules(dict[str, bool]):
+    """By its name whether a module is one of this package, or of its source rewriter."""
+
+    def __missing__(self, module: str) -> bool:
+        inside = module == _PACKAGE or module.startswith((_PACKAGE + ".", "malt."))
+        self[module] = inside
+        return inside
+
+
+_IS_INSIDE = _Modules()
+"""A table: each operation that is traced asks for all frames from it to the user's."""
 
 
 def user_line() -> Line | None:
     """The innermost line that is running outside of this package and its source rewriter."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not _is_inside(frame.f_globals.get("__name__", "")):
+        if not _IS_INSIDE[frame.f_globals.get("__name__", "")]:
             code = frame.f_code
             origin = origin_of(code.co_filename, frame.f_lineno)
             return origin or (code.co_filename, frame.f_lineno, code.co_name)

@@ -324,6 +324,38 @@ def test_a_branch_clips_by_operations():
         np.testing.assert_array_equal(eager, compiled)
 
 
+def test_new_values_of_weights_and_slots_have_no_nodes_of_their_own():
+    step = stepper(tk.optimizers.Adam(0.1), made_weights(), tk.function)
+    nodes = step.get_concrete_function(tk.constant(1.0)).graph.nodes
+    (update,) = update_nodes(step, tk.constant(1.0))
+    assert update.type != "Identity"
+    assert not [x for n in nodes if n.type == "Identity" for x in n.inputs if x.node is update]
+
+
+def test_a_weight_that_is_read_after_its_step_is_a_source_of_gradients():
+    def gradients(function):
+        optimizer, weights = tk.optimizers.Adam(0.1), made_weights()
+        optimizer.build(weights)
+
+        @function
+        def step():
+            with tk.GradientTape(persistent=True) as around:
+                first = tk.add_n([tk.reduce_sum(tk.sin(w)) for w in weights])
+                optimizer.apply([tk.cos(w) for w in weights], weights)
+                with tk.GradientTape() as within:
+                    second = tk.add_n([tk.reduce_sum(w * w) for w in weights])
+            return (
+                within.gradient(second, weights),
+                around.gradient(first, weights),
+                around.gradient(second, weights),
+            )
+
+        return [g.numpy() for part in step() for g in part]
+
+    for a, b in zip(gradients(tk.function), gradients(lambda f: f), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("scaled", [False, True])
 def test_sums_over_a_period_are_two_nodes_whatever_the_number_of_weights(scaled):
     counts = []

@@ -264,8 +264,9 @@ class Primitive:
         symbols = [x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor]
         # A symbol with a way of its own, such as the stack of a vmap, comes before those of a
         # graph, which knows nothing of its inside: it has the graph compute with that.
-        symbolic = next((x for x in symbols if hasattr(x, "apply_primitive")), symbols[0])
-        if hasattr(symbolic, "apply_primitive"):
+        # asked of types: what an object does not have is looked for in long ways
+        symbolic: Any = next((x for x in symbols if _is_applied_by(x)), symbols[0])
+        if _is_applied_by(symbolic):
             return symbolic.apply_primitive(self, inputs, settings)
         graph = trace_state.current_trace()
         if graph is None:
@@ -493,6 +494,11 @@ def _cast(array: Any, dtype: Any) -> Any:
     if CASTS and type(array) is np.ndarray:
         return CASTS[0](array, dtype)
     return array.astype(dtype)
+
+
+def _is_applied_by(x: Any) -> bool:
+    """Whether a symbol takes operations over itself, as it is no part of a graph being traced."""
+    return hasattr(type(x), "apply_primitive")
 
 
 def _weak_fits(x: Any, like: Tensor) -> bool:

@@ -11,7 +11,7 @@ any variable, they are stored and read by nodes: see `variable_access`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from trainkit.core.dispatch import late_ops, trace_state
@@ -294,9 +294,28 @@ class Graph(NodeList):
         """Let `variable` have the value `value` from this point on."""
         slot, value = self.slot_of(variable), self.lift(value)
         if copy_needed(variable, value, slot.first):
-            slot.now = self.apply(late_ops.copy_to_device_of.primitive, (value, slot.first), {})
+            now = self.apply(late_ops.copy_to_device_of.primitive, (value, slot.first), {})
         else:
-            slot.now = self.apply(late_ops.identity.primitive, (value,), {})
+            # a name of its own: a tape may watch the variable, and have an entry for the value
+            now = self.apply(late_ops.identity.primitive, (value,), {})
+        self._note_assigned(slot, now)
+
+    def assign_results(self, variables: list[Variable], results: Sequence[Any]) -> None:
+        """As `assign_variable` for each pair; of results that are nothing else than new values.
+
+        Args:
+            variables: each once.
+            results: of one node that was just added, which nobody else has.
+        """
+        for variable, value in zip(variables, results, strict=True):
+            slot = self.slot_of(variable)
+            if copy_needed(variable, value, slot.first):
+                self.assign_variable(variable, value)
+            else:
+                self._note_assigned(slot, value)
+
+    def _note_assigned(self, slot: VariableSlot, value: GraphTensor) -> None:
+        slot.now = value
         slot.assigned = slot.pending = True
         slot.known_at = self.python_calls
 
@@ -582,15 +601,14 @@ def _update_as_operations(*inputs: Any, rule: Rule) -> tuple[Any, ...]:
 
 def needed_nodes(graph: Graph) -> list[Node]:
     """The nodes that an output, an assignment or an effect needs, in order."""
-    needed: set[Node] = set()
-    stack = [y.node for y in graph.outputs]
+    needed = {y.node for y in graph.outputs}
     if graph.outer is None:
-        stack += [slot.now.node for slot in graph.assigned]
-    stack += [node for node in graph.nodes if node.effect]
-    while stack:
-        node = stack.pop()
-        if node in needed:
-            continue
-        needed.add(node)
-        stack.extend(x.node for x in node.inputs if isinstance(x, GraphTensor))
-    return [node for node in graph.nodes if node in needed]
+        needed.update([slot.now.node for slot in graph.assigned])
+    nodes: list[Node] = []
+    # from the end: inputs stand before what reads them
+    for node in reversed(graph.nodes):
+        if node in needed or node.effect:
+            nodes.append(node)
+            needed.update([x.node for x in node.inputs if isinstance(x, GraphTensor)])
+    nodes.reverse()
+    return nodes

@@ -49,7 +49,9 @@ class GraphTensor(SymbolicTensor):
     __slots__ = ("index", "node")
 
     def __init__(self, spec: Spec, node: Node, index: int) -> None:
-        super().__init__(spec)
+        # without a call of the base: a graph of a large network has tens of thousands of these
+        self._spec = spec
+        self._known = self._own_mask = None
         self.node = node
         self.index = index
 
@@ -172,7 +174,7 @@ class Node:
         self.value = value
         self.many = False
         self.where: Line | None = None
-        self.outputs = tuple(GraphTensor(spec, self, i) for i, spec in enumerate(specs))
+        self.outputs = tuple([GraphTensor(spec, self, i) for i, spec in enumerate(specs)])
 
     @property
     def type(self) -> str:

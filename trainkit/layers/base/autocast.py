@@ -70,6 +70,6 @@ def first_input(x: Any) -> Any:
 def symbol_in(args: Any, kwargs: Any) -> Any:
     """The first argument leaf that hands layer calls over to a model being drawn up, or `None`."""
     for leaf in nest.flatten((args, kwargs)):
-        if isinstance(leaf, SymbolicTensor) and hasattr(leaf, "apply_layer"):
+        if isinstance(leaf, SymbolicTensor) and hasattr(type(leaf), "apply_layer"):
             return leaf
     return None

@@ -124,8 +124,7 @@ class TensorMedium:
             inputs += [total.value(), grad]
         means = update_weights(*inputs, rule=PeriodRule(period, finite is not None))
         totals = update_weights(*inputs, rule=PeriodRule(None, finite is not None))
-        for variable, total in zip(sums, totals, strict=True):
-            variable.assign(total)
+        trace_state.current_trace().assign_results(sums, totals)
         return list(means)
 
     def joined_sums(self, sums: list[Any], replica: Replica, is_last: Any) -> list[Any]:
@@ -189,6 +188,7 @@ def _trace_joint_update(
     """
     # a weight that comes again starts from what it has become
     once = len(set(map(id, states))) == len(states)
+    graph = trace_state.current_trace()
     if not once or not _is_outermost():
         return set()
     groups: dict[Any, list[tuple[SlotState, Any]]] = {}
@@ -211,10 +211,8 @@ def _trace_joint_update(
         for state, grad in members:
             # as `update_weights` takes them; results come in this order without the gradients
             inputs += [state.weight.value(), grad, *[slot.value() for slot in state.held]]
-        results = iter(update_weights(*inputs, rule=rule))
-        for state, _ in members:
-            for variable in (state.weight, *state.held):
-                variable.assign(next(results))
+        variables = [v for state, _ in members for v in (state.weight, *state.held)]
+        graph.assign_results(variables, update_weights(*inputs, rule=rule))
         joined.update(state for state, _ in members)
     return joined
 
