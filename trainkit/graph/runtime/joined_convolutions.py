@@ -8,7 +8,9 @@ multiplies by, what kernels make of them at each call is kept for the next.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from trainkit.graph.runtime.joined_normalization import (
     settings_of_first,
 )
 from trainkit.kernels.convolution import conv_tuned
+from trainkit.kernels.convolution.repeated_convolution import RepeatedConvolution
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.matmul import epilogue_tuned, product_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
@@ -51,7 +54,7 @@ def _convolve(
     residual: Any,
     *,
     rectifier: Rectifier,
-    weights: PreparedWeights | None,
+    repeated: RepeatedConvolution | None = None,
     activation: str | None,
     **where: Any,
 ) -> Array:
@@ -64,7 +67,11 @@ def _convolve(
     if factor is not None:
         epilogue = Epilogue(factor.reshape(-1), shift.reshape(-1), residual, rectifier)
     if epilogue is None or epilogue_tuned.fits(epilogue, (len(x), *w.out, kernel.shape[-1])):
-        y = conv_tuned.forward(w, x, kernel, bias, activation == "relu", groups, weights, epilogue)
+        if repeated is None:
+            rectify = activation == "relu"
+            y = conv_tuned.forward(w, x, kernel, bias, rectify, groups, None, epilogue)
+        else:
+            y = repeated.first(w, groups, x, kernel, bias, epilogue)
         if y is not None:
             return y
     y = _conv.primitive.kernel(xp, x, kernel, bias, activation=activation, **where)
@@ -77,6 +84,23 @@ def _convolve(
     if rectifier is NONE:
         return y
     return next(p for p, kind in RECTIFIERS.items() if kind is rectifier).kernel(xp, y)
+
+
+def _convolver(
+    *, weights: PreparedWeights | None, rectifier: Rectifier, **settings: Any
+) -> Callable[..., Any]:
+    """`_convolve` as a function of arrays, which remembers what they decide if weights are kept."""
+    if weights is None:
+        return functools.partial(_convolve, np, rectifier=rectifier, **settings)
+    repeated = RepeatedConvolution(weights, settings["activation"] == "relu", rectifier)
+
+    def convolve_by_weights(*operands: Any) -> Array:
+        y = repeated.repeat(*operands)
+        if y is None:
+            return _convolve(np, *operands, rectifier=rectifier, repeated=repeated, **settings)
+        return y
+
+    return convolve_by_weights
 
 
 def _multiplier(primitive: Any) -> Any:
@@ -147,7 +171,7 @@ def _joined_operation(name: str, kernel: Any, primitive: Any, bind: Any = None) 
     return JoinedOperation(name, kernel, _shape_of(primitive), primitive, count, bind)
 
 
-CONVOLUTION = _joined_operation("finished_conv", _convolve, _CONV)
+CONVOLUTION = _joined_operation("finished_conv", _convolve, _CONV, _convolver)
 JOINED = {
     _CONV: CONVOLUTION,
     **{

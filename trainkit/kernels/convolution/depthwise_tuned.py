@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,8 @@ _LEAST_BYTES = 512
 """Bytes of a pixel that a task reads side by side, or more: by fewer it takes up to 1.6 times as
 long, whatever the caches are."""
 TABLES = 256
-_EMPTY_LINES = np.empty((0, 0, 0), np.float32)
+EMPTY_LINES = np.empty((0, 0, 0), np.float32)
+_NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_LINES, (np.float32(0), np.float32(0))
 _STEP_NANOSECONDS, _NANOSECONDS = 0.03, 0.03
 """What one core takes for a product, and for an element that it reads or writes."""
 
@@ -115,15 +116,20 @@ def _bands(batch: int, lines: int) -> int:
     return min(lines, -(-4 * pools.planned_threads() // batch))
 
 
+def _nanoseconds(w: Windows, x: int, y: int) -> float:
+    """What one core takes for a convolution between arrays of so many numbers."""
+    steps = min(x, y) * math.prod(w.window)
+    return _STEP_NANOSECONDS * steps + _NANOSECONDS * (x + y)
+
+
 def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:
     """The pool for a convolution between two arrays, and parts, from what one core takes."""
-    steps = min(x.size, y.size) * math.prod(w.window)
-    return shared(_STEP_NANOSECONDS * steps + _NANOSECONDS * (x.size + y.size))
+    return shared(_nanoseconds(w, x.size, y.size))
 
 
-def _lines(images: Array, count: int) -> Array:
+def _lines(images: Array, shape: tuple[int, int, int]) -> Array:
     """(batch, lines, numbers of a line), in row-major order; of bfloat16 its bits."""
-    lines = kernel_family.owned(images).reshape(images.shape[0], count, -1)
+    lines = kernel_family.owned(images).reshape(shape)
     return lines.view(np.uint16) if _is_half(images) else lines
 
 
@@ -131,12 +137,78 @@ def _is_half(images: Array) -> bool:
     return bool(images.dtype == bfloat16.dtype)
 
 
-def _epilogue_operands(epilogue: Epilogue | None, y: Array, count: int) -> tuple[Any, ...]:
-    """The arguments that say what follows the sums of `count` lines of each image."""
+def _epilogue_operands(epilogue: Epilogue | None, shape: tuple[int, int, int]) -> tuple[Any, ...]:
+    """The arguments that say what follows the sums of lines of such a shape."""
     if epilogue is None:
-        return EMPTY_VECTOR, EMPTY_VECTOR, _EMPTY_LINES, (np.float32(0), np.float32(0))
-    residual = epilogue.residual_of((len(y), count, y.size // (len(y) * count)), _EMPTY_LINES)
+        return _NOTHING_BEHIND
+    residual = epilogue.residual_of(shape, EMPTY_LINES)
     return epilogue.factor, epilogue.shift, residual, epilogue.limits
+
+
+class LinesCall(NamedTuple):
+    """What the sizes of a convolution decide.
+
+    Attributes:
+        key: of the kernel.
+        x_shape: (batch, lines, numbers of a line) of the input.
+        y_shape: the same of the result.
+        weights_shape: (rows of the kernel, numbers of a row).
+        shape: of the result.
+        table: which lines are seen.
+        numbers: the argument of the kernel that has this name, without its last number.
+        nanoseconds: what one core takes.
+    """
+
+    key: tuple[int, ...]
+    x_shape: tuple[int, int, int]
+    y_shape: tuple[int, int, int]
+    weights_shape: tuple[int, int]
+    shape: tuple[int, ...]
+    table: Array
+    numbers: tuple[int, ...]
+    nanoseconds: float
+
+    def run(
+        self, run: Any, x: Array, kernel: Array, bias: Array | None, low: Any, behind: Any
+    ) -> Array:
+        """The result.
+
+        Args:
+            run: the kernel.
+            x: input.
+            kernel: weights, in row-major order.
+            bias: (filters,), or `None`.
+            low: the smallest sum, as float32.
+            behind: factor, shift, residual and limits of what follows.
+        """
+        y = np.empty(self.shape, x.dtype)
+        start = np.zeros(self.numbers[1], np.float32) if bias is None else bias
+        lines, weights = _lines(x, self.x_shape), kernel.reshape(self.weights_shape)
+        numbers = *self.numbers, _bands(*self.y_shape[:2])
+        results = _lines(y, self.y_shape)
+        shares = shared(self.nanoseconds)
+        run(*shares, lines, weights, start, results, self.table, numbers, low, *behind)
+        return y
+
+
+@lru_cache(maxsize=TABLES)
+def lines_call(w: Windows, batch: int, channels: int, filters: int) -> LinesCall:
+    """What is known of a convolution of so many images before it begins."""
+    size, out, window, _, x_lines, _ = _vertical(w)
+    width = w.out[-1]
+    shape = batch, *w.out, filters
+    line_geometry = w.sizes[-1], width, -w.pads[-1][0], 0
+    numbers = math.prod((batch, *w.sizes, channels)), math.prod(shape)
+    return LinesCall(
+        (_pixels(width), w.window[-1], w.strides[-1], w.dilation[-1], 0, filters // channels),
+        (batch, size, numbers[0] // (batch * size)),
+        (batch, out, numbers[1] // (batch * out)),
+        (window, w.window[-1] * filters),
+        shape,
+        forward_table(w),
+        (channels, filters, filters, *line_geometry, x_lines, 1),
+        _nanoseconds(w, *numbers),
+    )
 
 
 def forward(
@@ -159,22 +231,14 @@ def forward(
         seconds: estimate of what the plain version takes.
         epilogue: what follows.
     """
-    channels, filters = x.shape[-1], kernel.shape[-1]
-    width, dilation = w.out[-1], w.dilation[-1]
-    key = (_pixels(width), w.window[-1], w.strides[-1], dilation, 0, filters // channels)
-    run = (HALF_LINES if _is_half(x) else LINES).find(key, seconds)
+    call = lines_call(w, len(x), x.shape[-1], kernel.shape[-1])
+    run = (HALF_LINES if _is_half(x) else LINES).find(call.key, seconds)
     if run is None:
         return None
-    size, out, window, _, x_lines, _ = _vertical(w)
-    y = np.empty((len(x), *w.out, filters), x.dtype)
-    shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
-    line_geometry = w.sizes[-1], width, -w.pads[-1][0], 0
-    numbers = channels, filters, filters, *line_geometry, x_lines, 1, _bands(len(x), out)
+    behind = _epilogue_operands(epilogue, call.y_shape)
+    start = None if bias is None else kernel_family.owned(bias)
     low = np.float32(0 if rectify else -np.inf)
-    weights = kernel_family.owned(kernel).reshape(window, -1)
-    operands = _lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low
-    run(*_work(w, x, y), *operands, *_epilogue_operands(epilogue, y, out))
-    return y
+    return call.run(run, x, kernel_family.owned(kernel), start, low, behind)
 
 
 def input_gradient(
@@ -197,8 +261,9 @@ def input_gradient(
     numbers = filters, channels, filters, *line_geometry, -apart, down, _bands(len(g), size)
     none, low = np.zeros(0, np.float32), np.float32(-np.inf)
     weights = kernel_family.owned(kernel).reshape(window, -1)
-    operands = _lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low
-    run(*_work(w, g, y), *operands, *_epilogue_operands(None, y, size))
+    lines, results = _lines(g, (len(g), out, -1)), _lines(y, (len(y), size, -1))
+    operands = lines, weights, none, results, backward_table(w), numbers, low
+    run(*_work(w, g, y), *operands, *_NOTHING_BEHIND)
     return y
 
 
@@ -233,5 +298,6 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, chunk
     pool, shares = _work(w, x, g)
     shares = min(shares, max(PARTS, pools.planned_threads()))  # few, so each reads whole lines
-    run(pool, shares, _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
+    lines, grads = _lines(x, (len(x), size, -1)), _lines(g, (len(g), out, -1))
+    run(pool, shares, lines, grads, y, forward_table(w), numbers)
     return y.sum(axis=0).reshape(*w.window, 1, filters)

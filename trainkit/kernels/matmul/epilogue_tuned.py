@@ -39,7 +39,7 @@ class Epilogue(NamedTuple):
     @property
     def limits(self) -> tuple[Any, Any]:
         """The smallest and the largest result, as float32."""
-        return _limits(self.rectifier)
+        return limits_of(self.rectifier)
 
     def residual_of(self, shape: tuple[int, ...], empty: Array) -> Array:
         """The residual as an array of `shape`, `empty` where there is none."""
@@ -47,7 +47,8 @@ class Epilogue(NamedTuple):
 
 
 @lru_cache
-def _limits(rectifier: Rectifier) -> tuple[Any, Any]:
+def limits_of(rectifier: Rectifier) -> tuple[Any, Any]:
+    """The smallest and the largest result that a rectifier lets pass, as float32."""
     return np.float32(rectifier.low), np.float32(rectifier.high)
 
 

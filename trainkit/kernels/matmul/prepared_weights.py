@@ -48,6 +48,19 @@ class _Strips:
     def __init__(self, owner: Array | None, key: Any, array: Array | None) -> None:
         self.owner, self.key, self.array = owner, key, array
 
+    def are_of(self, weights: Array) -> bool:
+        """Whether they were made of all numbers of `weights`; ask after `array` was read."""
+        owner = self.owner
+        return owner is weights or (owner is not None and _is_whole(weights, owner))
+
+
+def _is_whole(array: Array, owner: Array) -> bool:
+    """Whether an array is another one, or shows all of it in the same order."""
+    if array is owner:
+        return True
+    is_in_order: bool = array.flags.c_contiguous and owner.flags.c_contiguous
+    return array.base is owner and array.nbytes == owner.nbytes and is_in_order
+
 
 _ALL: list[tuple[weakref.ref[_Strips], ...]] = [()]
 """All there are, in a tuple that is replaced as a whole: threads may look at it meanwhile."""
@@ -79,10 +92,10 @@ class PreparedWeights:
     def current(self, weights: Array, layout: Any) -> _Strips | None:
         """What holds the strips of a whole array as long as they are its own, if they are made.
 
-        Their `owner` is that array until they are let go; whoever asks has read `array` before.
+        They are those of `weights` until they are let go, as `are_of` says.
         """
         strips = self._strips
-        is_current = strips is not None and self._layout == layout and strips.owner is weights
+        is_current = strips is not None and self._layout == layout and strips.are_of(weights)
         return strips if is_current else None
 
     def strips(
@@ -118,7 +131,7 @@ class PreparedWeights:
         if self._calls < self._needed:
             return None
         self._strips = _strips_of(owner, key, weights, prepare)
-        self._layout = layout if owner is weights else _NO_LAYOUT
+        self._layout = layout if _is_whole(weights, owner) else _NO_LAYOUT
         return None if self._strips is None else self._strips.array
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,94 @@ Array = Any
 _F32 = np.dtype(np.float32)
 
 
+class ProductCall:
+    """What the sizes of a product of float32 decide, for further calls of the same sizes.
+
+    In a product of ten microseconds to ask again would be a third of the time, the more as the
+    weights drive what Python needs out of the caches.
+
+    Args:
+        shape: of the input, whose last axis is multiplied.
+        columns: of the product.
+        strips: what is kept of the weights, or `None` where these are read as they lie.
+        layout: shape and strides of the weights, if they are.
+        limits: the smallest and the largest result.
+    """
+
+    __slots__ = (
+        "_flat",
+        "_layout",
+        "_limits",
+        "_shape",
+        "_shares",
+        "_strip",
+        "_strips",
+        "_y_shape",
+    )
+
+    def __init__(
+        self, shape: tuple[int, ...], columns: int, strips: Any, layout: Any, limits: Any
+    ) -> None:
+        depth = shape[-1]
+        self._shape, self._y_shape, self._limits = shape, (*shape[:-1], columns), limits
+        self._flat = math.prod(shape[:-1]), depth
+        self._strips, self._layout = strips, layout
+        step = layout[1][1] if strips is None else _F32.itemsize * depth
+        self._strip = block_columns() * step
+        is_shared = self._flat[0] * depth * columns >= 2 * BLOCK_WORK
+        # how many threads there are is asked anew
+        self._shares = None if is_shared else block_shares(*self._flat, columns)
+
+    def __call__(
+        self,
+        x: Array,
+        w: Array,
+        bias: Array | None,
+        factor: Array | None = None,
+        shift: Array | None = None,
+        residual: Array | None = None,
+    ) -> Array | None:
+        """The product and what follows it, `None` where this is another call than the first."""
+        strips = self._strips
+        # read first: strips that are let go in between are those of this array still
+        matrix = w if strips is None else strips.array
+        is_same = (w.shape, w.strides) == self._layout if strips is None else strips.are_of(w)
+        if not is_same or x.shape != self._shape or not (bias is None or bias.flags.c_contiguous):
+            return None
+        run = FINISHED.find((), 0.0)
+        if run is None:
+            return None
+        y = np.empty(self._y_shape, _F32)
+        rows, sums = x, y
+        if x.ndim > 2:
+            rows, sums = x.reshape(self._flat), y.reshape(self._flat[0], -1)
+        behind = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX
+        if factor is not None:
+            if not are_in_order(self._y_shape, factor, shift, residual):
+                return None
+            beside = EMPTY_MATRIX if residual is None else residual.reshape(sums.shape)
+            behind = factor.reshape(-1), shift.reshape(-1), beside  # type: ignore[union-attr]
+        shares = self._shares or block_shares(*self._flat, self._y_shape[-1])
+        pool, blocks, height, width = shares
+        run(
+            pool, blocks, rows, matrix, EMPTY_VECTOR if bias is None else bias, *behind, sums,
+            height, width, self._strip, *self._limits,
+        )  # fmt: skip
+        return y
+
+
+def are_in_order(
+    shape: tuple[int, ...], factor: Array, shift: Array | None, residual: Array | None
+) -> bool:
+    """Whether kernels may read what follows results of `shape` where it lies."""
+    if residual is not None and not (residual.shape == shape and residual.flags.carray):
+        return False
+    fits: bool = factor.flags.carray and shift is not None and shift.flags.carray
+    return fits
+
+
 class RepeatedProduct:
     """`product` of float32, with bias and rectifier, by weights that a program does not assign.
-
-    What sizes alone decide is remembered for the next call of the same sizes: in a product of ten
-    microseconds to ask again would be a third of the time, the more as the weights drive what
-    Python needs out of the caches.
 
     Args:
         weights: keeps the strips of the second matrix.
@@ -41,27 +124,13 @@ class RepeatedProduct:
     def __init__(self, weights: PreparedWeights, rectify: bool) -> None:
         self._weights, self._rectifies = weights, rectify
         self._limits = np.float32(0 if rectify else -np.inf), np.float32(np.inf)
-        self._call: Any = None
+        self._call: ProductCall | None = None
 
     def __call__(self, x: Array, w: Array, bias: Array | None) -> Array | None:
         """The product of the last axis of `x`, `None` where the body is to do it."""
         if self._call is not None:
-            shape, strips, layout, flat, strip, shares = self._call
-            run = FINISHED.find((), 0.0)
-            # read first: strips that are let go in between are those of this array still
-            matrix = w if strips is None else strips.array
-            is_same = (w.shape, w.strides) == layout if strips is None else strips.owner is w
-            is_plain = bias is None or bias.flags.c_contiguous
-            if is_same and x.shape == shape and is_plain and run is not None:
-                y = np.empty((*shape[:-1], w.shape[1]), _F32)
-                rows, sums = (x, y) if x.ndim == 2 else (x.reshape(flat), y.reshape(flat[0], -1))
-                # how many threads there are is asked anew
-                pool, blocks, height, width = shares or block_shares(flat[0], *w.shape)
-                run(
-                    pool, blocks, rows, matrix, EMPTY_VECTOR if bias is None else bias,
-                    EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX, sums, height, width, strip,
-                    *self._limits,
-                )  # fmt: skip
+            y = self._call(x, w, bias)
+            if y is not None:
                 return y
             self._call = None
         if x.ndim < 2 or not x.flags.c_contiguous:
@@ -71,17 +140,25 @@ class RepeatedProduct:
         result = product(rows, w, bias, self._rectifies, self._weights)
         if result is None:
             return None
-        self._call = self._describe_call(x, rows, w)
+        self._call = product_call(x.shape, w, w.shape, self._weights, self._limits)
         return result if x.ndim == 2 else result.reshape(*x.shape[:-1], -1)
 
-    def _describe_call(self, x: Array, rows: Array, w: Array) -> Any:
-        """What the sizes of a call decide, `None` where weights are copied at each."""
-        depth, columns = w.shape
-        strips, strip = None, block_columns() * w.strides[1]
-        if reads_strips(len(rows), w):
-            strips, strip = self._weights.current(w, STRIPS), block_columns() * w.itemsize * depth
-            if strips is None:
-                return None
-        is_shared = len(rows) * depth * columns >= 2 * BLOCK_WORK
-        shares = None if is_shared else block_shares(len(rows), depth, columns)
-        return x.shape, strips, (w.shape, w.strides), rows.shape, strip, shares
+
+def product_call(
+    shape: tuple[int, ...], w: Array, sizes: tuple[int, int], weights: PreparedWeights, limits: Any
+) -> ProductCall | None:
+    """What is remembered of a product that was done, `None` where weights are copied at each call.
+
+    Args:
+        shape: of the input.
+        w: the weights, also with further axes of 1 in front.
+        sizes: of the matrix that they are.
+        weights: keeps strips of them.
+        limits: the smallest and the largest result.
+    """
+    if not reads_strips(math.prod(shape[:-1]), w.reshape(sizes)):
+        is_matrix = w.ndim == 2
+        layout = w.shape, w.strides
+        return ProductCall(shape, sizes[1], None, layout, limits) if is_matrix else None
+    strips = weights.current(w, STRIPS)
+    return None if strips is None else ProductCall(shape, sizes[1], strips, None, limits)

@@ -1,0 +1,130 @@
+"""A convolution by weights that stay, of images whose sizes stay too.
+
+What sizes alone decide is remembered: in an inference of one image a convolution takes 100
+microseconds, of which Python would take 20 to find out again what is to be done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.convolution import conv_tuned
+from trainkit.kernels.convolution.depthwise_tuned import (
+    EMPTY_LINES,
+    LINES,
+    LinesCall,
+    lines_call,
+    serves,
+)
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.matmul import epilogue_tuned
+from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights
+from trainkit.kernels.matmul.repeated_product import are_in_order, product_call
+from trainkit.kernels.normalization.norm_tuned import Rectifier
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+_LINES_LAYOUT = "lines"
+
+
+class RepeatedConvolution:
+    """`conv_tuned.forward` of float32, and what follows it, by weights that a program keeps.
+
+    Args:
+        weights: keeps what is made of the kernel.
+        rectify: whether sums below 0 become 0.
+        rectifier: what comes last where there is a factor.
+    """
+
+    __slots__ = ("_call", "_rectifier", "_rectifies", "_weights")
+
+    def __init__(self, weights: PreparedWeights, rectify: bool, rectifier: Rectifier) -> None:
+        self._weights, self._rectifies, self._rectifier = weights, rectify, rectifier
+        self._call: Any = None
+
+    def repeat(self, *operands: Any) -> Array | None:
+        """The result where this is a call as the one before, else `None`.
+
+        Args:
+            operands: input, kernel, bias, factor, shift and residual; the last four may be `None`.
+        """
+        return None if self._call is None else self._call(*operands)
+
+    def first(
+        self, w: Windows, groups: int, x: Array, kernel: Array, bias: Any, epilogue: Epilogue | None
+    ) -> Array | None:
+        """The result, `None` where compiled kernels do not serve; further calls are as this one."""
+        self._call = None
+        rectifies, weights = self._rectifies, self._weights
+        y = conv_tuned.forward(w, x, kernel, bias, rectifies, groups, weights, epilogue)
+        if y is not None and (bias is None or bias.dtype is _F32):
+            self._call = self._memory(w, groups, x, kernel, epilogue is not None)
+        return y
+
+    def _memory(self, w: Windows, groups: int, x: Array, kernel: Array, is_followed: bool) -> Any:
+        channels, filters = x.shape[-1], kernel.shape[-1]
+        low = np.float32(0 if self._rectifies else -np.inf)
+        limits = low, np.float32(np.inf)
+        if is_followed:
+            limits = epilogue_tuned.limits_of(self._rectifier)
+        is_alone = not (is_followed and self._rectifies)
+        if groups == 1 and w.pointwise and is_alone and all(n == 1 for n in w.strides):
+            return product_call(x.shape, kernel, (channels, filters), self._weights, limits)
+        if not serves(w, channels, filters, groups):
+            return None
+        # what meets zeros of the padding is finite, as it was used; who keeps it needs not ask
+        if self._weights.strips(kernel, owned, _LINES_LAYOUT) is None:
+            return None
+        weights_copy = self._weights.current(kernel, _LINES_LAYOUT)
+        if weights_copy is None:
+            return None
+        return _RepeatedLines(
+            lines_call(w, len(x), channels, filters), x.shape, weights_copy, low, limits
+        )
+
+
+class _RepeatedLines:
+    """A depthwise convolution of `depthwise_tuned`, by a kernel that is kept.
+
+    Args:
+        call: what sizes decide.
+        x_shape: of the input.
+        weights: what holds a copy of the kernel.
+        low: the smallest sum.
+        limits: the smallest and the largest result of what follows.
+    """
+
+    __slots__ = ("_call", "_kernel", "_limits", "_low", "_x_shape")
+
+    def __init__(
+        self, call: LinesCall, x_shape: tuple[int, ...], weights: Any, low: Any, limits: Any
+    ) -> None:
+        self._call, self._x_shape, self._kernel = call, x_shape, weights
+        self._low, self._limits = low, limits
+
+    def __call__(
+        self,
+        x: Array,
+        kernel: Array,
+        bias: Array | None,
+        factor: Array | None,
+        shift: Array | None,
+        residual: Array | None,
+    ) -> Array | None:
+        weights = self._kernel.array  # read first: what is let go in between is of this array still
+        run = LINES.find(self._call.key, 0.0)
+        is_same = self._kernel.are_of(kernel) and x.shape == self._x_shape and run is not None
+        if not is_same or not (bias is None or bias.flags.carray):
+            return None
+        behind: Any = (EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_LINES)
+        if factor is not None:
+            if not are_in_order(self._call.shape, factor, shift, residual):
+                return None
+            beside = EMPTY_LINES if residual is None else residual.reshape(self._call.y_shape)
+            behind = factor.reshape(-1), shift.reshape(-1), beside  # type: ignore[union-attr]
+        return self._call.run(run, x, weights, bias, self._low, (*behind, self._limits))
