@@ -8,6 +8,7 @@ to the test, thread by thread. That the threads of a GPU run it as well, and at 
     kernel((blocks,), (threads,), [a, b, np.int32(3)])  # arrays by address, numbers by value
 """
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -82,7 +83,9 @@ def _makes_code(command):
 
 @functools.cache
 def _folder():
-    return Path(tempfile.mkdtemp(prefix="trainkit-stand-in-"))
+    path = tempfile.mkdtemp(prefix="trainkit-stand-in-")
+    atexit.register(shutil.rmtree, path)
+    return Path(path)
 
 
 class Kernel:
