@@ -8,29 +8,25 @@ from typing import Any
 from trainkit.core.process import forks
 from trainkit.core.process.key_locks import KeyLocks
 from trainkit.core.process.side_work import import_modules
-from trainkit.kernels.jit import llvm_target, numpy_inner_loops
+from trainkit.kernels.jit import llvm_target, numpy_inner_loops, target
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.llvm_text import optimized_code
 from trainkit.kernels.jit.object_loader import linker
+from trainkit.kernels.jit.without_llvm.compiler_process import compiler_process
 
-_FORMAT = 2
+_FORMAT = 3
 """Changed when files that were kept before no longer serve."""
 
 
 class Machine:
-    """LLVM, set up for this processor."""
+    """LLVM for this processor, and the functions that were made with it."""
 
     def __init__(self) -> None:
-        import llvmlite
+        import llvmlite  # so much is there to be imported, whoever compiles
 
-        import_modules(("llvmlite.ir", "llvmlite.binding"))
-        import llvmlite.binding as llvm
-
-        self._llvm, self._linker = llvm, linker()
-        self._target = llvm_target.target_machine()
-        facts = (str(_FORMAT), llvmlite.__version__, self._target.triple, *llvm_target.processor())
-        self._facts = "\n".join(facts)
+        self._linker = linker()
+        self._facts = "\n".join((str(_FORMAT), llvmlite.__version__, target.identity()))
         self._made: dict[str, Any] = {}
         self._making = KeyLocks()
 
@@ -70,8 +66,17 @@ class Machine:
     def _compiled(self, text: str, name: str) -> bytes:
         """Object code."""
         # Objects share one linker, in which every function needs a name of its own.
-        module = self._llvm.parse_assembly(text.replace("@run(", f"@{name}("))
-        return optimized_code(module, self._target)
+        text = text.replace("@run(", f"@{name}(")
+        return compiler_process().object_code(text) or _compile_here(text)
+
+
+def _compile_here(text: str) -> bytes:
+    """Object code that LLVM makes in this process, where it stays."""
+    import_modules(("llvmlite.binding",))
+    import llvmlite.binding as llvm
+
+    processor = llvm_target.target_machine()  # first: it sets up what reads a module, too
+    return optimized_code(llvm.parse_assembly(text), processor)
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Whether object code is whole, before LLVM puts it into memory.
+"""Object files taken apart, and whether they are whole before they are put into memory.
 
 LLVM's loader believes what stands in an object file: half of one, or one for another processor,
 ends the process. So all sizes and positions in it are compared with the file first. Only ELF, the
@@ -31,7 +31,9 @@ _MOST_ZEROS = 1 << 28
 _OWN_TABLE = "_GLOBAL_OFFSET_TABLE_"  # which the loader makes
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
+    """A header of a section, as it stands in the file."""
+
     name: int
     kind: int
     flags: int
@@ -44,6 +46,24 @@ class _Section(NamedTuple):
     entry_size: int
 
 
+class Symbol(NamedTuple):
+    """An entry of the table of symbols.
+
+    Attributes:
+        name: may be empty, as those of sections are.
+        section: its section's number.
+        value: where it lies in that section.
+        is_global: whether other objects may refer to it.
+        is_undefined: whether it lies in another object.
+    """
+
+    name: str
+    section: int
+    value: int
+    is_global: bool
+    is_undefined: bool
+
+
 def names_outside(code: bytes) -> set[str]:
     """What object code needs from outside of it, by name.
 
@@ -53,13 +73,17 @@ def names_outside(code: bytes) -> set[str]:
     if not sys.platform.startswith("linux"):
         return set()
     try:
-        return _Object(code).names_outside()
+        return ObjectFile(code).names_outside()
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ValueError(f"object code is cut off or damaged: {error}") from error
 
 
-class _Object:
-    """An ELF file of the kind that compilers write."""
+class ObjectFile:
+    """An ELF file of the kind that compilers write.
+
+    Attributes:
+        sections: the headers of its sections.
+    """
 
     def __init__(self, code: bytes) -> None:
         self._code = code
@@ -76,17 +100,48 @@ class _Object:
         # fewer.
         _require(header[11] == _SECTION.size and count > 0, "table of sections")
         _require(start + count * _SECTION.size <= len(code), "table of sections")
-        self._sections = [
-            _Section(*_SECTION.unpack_from(code, start + i * _SECTION.size)) for i in range(count)
+        self.sections = [
+            Section(*_SECTION.unpack_from(code, start + i * _SECTION.size)) for i in range(count)
         ]
-        for section in self._sections:
+        for section in self.sections:
             self._check_section(section)
         self._names = self._strings(names)
+
+    def name(self, index: int) -> str:
+        """What a section is called."""
+        return _text(self._names, self.sections[index].name)
+
+    def has_content(self, index: int) -> bool:
+        """Whether a section has bytes in the file; others are zeros."""
+        return self.sections[index].kind not in (_NULL, _NO_BITS)
+
+    def content(self, index: int) -> bytes:
+        """The bytes of a section."""
+        return self._content(self.sections[index])
+
+    def symbols(self) -> list[Symbol]:
+        """The table of symbols, of which a compiler writes one."""
+        for section in self.sections:
+            if section.kind == _SYMBOLS:
+                strings = self._strings(section.link)
+                return [
+                    Symbol(_text(strings, name), index, value, info >> 4 != 0, index == _UNDEFINED)
+                    for name, info, _, index, value, _ in self._entries(section, _SYMBOL)
+                ]
+        return []
+
+    def relocations(self) -> list[tuple[int, list[tuple[int, ...]]]]:
+        """By sections, by their numbers: an (offset, kind, symbol, addend) of each relocation."""
+        return [
+            (section.info, self._entries(section, _RELOCATION))
+            for section in self.sections
+            if section.kind == _RELOCATIONS
+        ]
 
     def names_outside(self) -> set[str]:
         """Check symbols, relocations and tables of frames; the names of what is undefined."""
         names: set[str] = set()
-        for section in self._sections:
+        for section in self.sections:
             if section.kind == _SYMBOLS:
                 names |= self._check_symbols(section)
             elif section.kind == _RELOCATIONS:
@@ -95,7 +150,7 @@ class _Object:
                 self._check_frames(section)
         return names - {_OWN_TABLE}
 
-    def _check_section(self, section: _Section) -> None:
+    def _check_section(self, section: Section) -> None:
         alignment = section.alignment
         # The loader rounds addresses up by it with bits, which only works for powers of two.
         _require(alignment <= _MOST_ALIGNMENT and not alignment & (alignment - 1), "alignment")
@@ -106,22 +161,22 @@ class _Object:
         elif section.kind != _NULL:
             _require(section.offset + section.size <= len(self._code), "size of a section")
 
-    def _content(self, section: _Section) -> bytes:
+    def _content(self, section: Section) -> bytes:
         return self._code[section.offset : section.offset + section.size]
 
     def _strings(self, index: int) -> bytes:
-        section = self._sections[index]
+        section = self.sections[index]
         strings = self._content(section)
         # With a zero at the end, any name that starts inside ends inside.
         _require(section.kind == _STRINGS and strings.endswith(b"\0"), "table of names")
         return strings
 
-    def _entries(self, section: _Section, form: struct.Struct) -> list[tuple[int, ...]]:
+    def _entries(self, section: Section, form: struct.Struct) -> list[tuple[int, ...]]:
         is_whole = section.entry_size == form.size and section.size % form.size == 0
         _require(is_whole, "size of a table")
         return list(form.iter_unpack(self._content(section)))
 
-    def _check_symbols(self, section: _Section) -> set[str]:
+    def _check_symbols(self, section: Section) -> set[str]:
         strings, undefined = self._strings(section.link), set()
         for name, info, _, index, value, size in self._entries(section, _SYMBOL):
             text = _text(strings, name)
@@ -131,21 +186,21 @@ class _Object:
                     undefined.add(text)
             elif index not in (_ABSOLUTE, _COMMON):
                 # LLVM turns it into an address, and code that calls it would run what lies there.
-                _require(value + size <= self._sections[index].size, f"symbol {text}")
+                _require(value + size <= self.sections[index].size, f"symbol {text}")
             else:
                 _require(size <= _MOST_ZEROS, f"symbol {text}")
         return undefined
 
-    def _check_relocations(self, section: _Section) -> None:
-        symbols = self._sections[section.link]
+    def _check_relocations(self, section: Section) -> None:
+        symbols = self.sections[section.link]
         _require(symbols.kind == _SYMBOLS, "symbols of relocations")
-        count, room = symbols.size // _SYMBOL.size, self._sections[section.info].size
+        count, room = symbols.size // _SYMBOL.size, self.sections[section.info].size
         for offset, kind, symbol, _ in self._entries(section, _RELOCATION):
             # The loader writes this many bytes at the offset, inside of the section or not.
             width = 8 if kind in self._long else 4
             _require(symbol < count and offset + width <= room, "position of a relocation")
 
-    def _check_frames(self, section: _Section) -> None:
+    def _check_frames(self, section: Section) -> None:
         """Check that entries of a table of frames follow one another to its end."""
         content, position = self._content(section), 0
         while position < len(content):

@@ -1,0 +1,1 @@
+"""Machine code in a process that never loads LLVM."""
