@@ -161,6 +161,7 @@ def get_variable(
 
 
 def _initial(name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
+    """What `get_variable` starts a variable from: a value, or what an initializer draws."""
     if initializer is not None and not callable(initializer):
         return initializer
     if shape is None:

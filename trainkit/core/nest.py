@@ -83,6 +83,7 @@ def _mapping_container(keys: Callable[[Any], list[Any]]) -> Container:
 
 
 def _list_like(x: list[Any], items: list[Any]) -> Any:
+    """The items in a list of the class of `x`, with the attributes of `x` where it has some."""
     if type(x) is list:
         return list(items)
     copied = copy.copy(x)

@@ -236,7 +236,9 @@ class ScopedCopies(VariableScope):
         """
         for variable in concrete.variables:
             self.read_variable(variable)
-        trace_state.THREAD.traces.pop()  # this scope
+        # The operations of the graph run as they are: this scope, which is asked for each operation
+        # of the thread, steps aside meanwhile.
+        trace_state.THREAD.traces.pop()
         self._of_graph = concrete.variables
         self.begin_turn()
         try:

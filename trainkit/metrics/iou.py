@@ -121,10 +121,6 @@ class _ConfusionMatrix(Metric):
 class IoU(_ConfusionMatrix):
     """Mean over chosen classes of tp / (tp + fp + fn); classes that never occur do not count.
 
-    Args:
-        target_class_ids: the classes that count.
-        sparse_y_true: labels are class numbers; otherwise scores along `axis`.
-
     Raises:
         ValueError: a chosen class is not in [0, num_classes).
 
@@ -172,9 +168,6 @@ class IoU(_ConfusionMatrix):
 
 class MeanIoU(IoU):
     """Mean over all classes of tp / (tp + fp + fn); see `IoU`.
-
-    Args:
-        sparse_y_true: labels are class numbers; otherwise scores along `axis`.
 
     Example:
         >>> metric = tk.metrics.MeanIoU(num_classes=2)
@@ -254,9 +247,6 @@ class BinaryIoU(IoU):
 class OneHotIoU(IoU):
     """IoU of one-hot labels; see `IoU`.
 
-    Args:
-        target_class_ids: the classes that count.
-
     Raises:
         ValueError: a chosen class is not in [0, num_classes).
 
@@ -323,5 +313,7 @@ describe_arguments(
     ignore_class: labels of this class do not count.
     sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
     axis: axis of the classes.
+    target_class_ids: the classes that count.
+    sparse_y_true: labels are class numbers; otherwise scores along `axis`.
     """,
 )

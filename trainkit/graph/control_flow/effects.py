@@ -81,7 +81,7 @@ class Template:
 
 
 def template_of(data: Any) -> Template:
-    """The template whose `data` that is.
+    """The template of `print` that `Template.data` described as plain values.
 
     Raises:
         ValueError: it is none of a template.

@@ -36,7 +36,7 @@ def with_note(error: Exception, note: str) -> Exception:
     if not error.args or not isinstance(error.args[0], str):
         return error
     text = error.args[0]
-    if '\n  in node "' in text or "\n  in node " in text or '\n  at "' in text:
+    if "\n  in node " in text or '\n  at "' in text:
         return error
     try:
         noted = type(error)(f"{text}\n  {note}")

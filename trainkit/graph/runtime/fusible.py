@@ -86,11 +86,9 @@ def _is_bfloat16(x: Any) -> bool:
 
 def _in_float32(node: Node, arrays: tuple[Any, ...]) -> Any:
     """The body on bfloat16, which is worked on in float32 from its start to its end."""
-    wide = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
-    wide_result = node.primitive.body(_XP, *wide, **node.settings)
-    return (
-        tuple(map(_round, wide_result)) if isinstance(wide_result, tuple) else _round(wide_result)
-    )
+    float32_arrays = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
+    result = node.primitive.body(_XP, *float32_arrays, **node.settings)
+    return tuple(map(_round, result)) if isinstance(result, tuple) else _round(result)
 
 
 def _round(y: TracedArray) -> TracedArray:

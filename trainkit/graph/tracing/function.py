@@ -183,6 +183,8 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph for these arguments; make it first if there is none."""
+        # 1. A signature seen before, found by shapes and dtypes alone: most calls end here. Tapes,
+        # traces and replicas have to see the call, so they take the long way.
         ready = self._ready if not ELSEWHERE else self._ready_here()
         if ready and not (kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS):
             try:  # tensors alone, of shapes and dtypes seen before
@@ -199,6 +201,8 @@ class Function:
             return self.python_function(*args, **kwargs)
         if self._calls_replicas:
             return run_around_replicas(self.python_function, args, kwargs)
+        # 2. The graph of the complete key, traced now if there is none, or if it refers to tensors
+        # of a trace that does not enclose this call.
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._convert_to_signature(args, kwargs)
@@ -214,11 +218,15 @@ class Function:
                     raise
                 return run_around_replicas(self.python_function, args, kwargs)
             except Exception:
+                # The trace took results of Python functions for scalars, as it knew no better, and
+                # ended at code that scalars do not fit: run as Python, the call shows their ranks.
+                # Where nothing was guessed the error is the function's own.
                 if _THREAD.traces or guess_count() == guesses:
                     raise
                 return learn(functools.partial(self.python_function, *args, **kwargs))
         if self._verify:
             return self._verify_call(concrete, args, kwargs)
+        # 3. The short key of step 1 for the next call, and the run.
         if not (kwargs or concrete.closed or REPLICAS):
             short = short_key(args, [])
             if short is not None:
@@ -281,6 +289,8 @@ class Function:
             args = self.input_signature[: max(by_position, 0)]
             keyword_specs = self.input_signature[len(args) :]
             kwargs = dict(zip(self._arguments.required, keyword_specs, strict=False))
+        # 2. The graph of the complete key, traced now if there is none, or if it refers to tensors
+        # of a trace that does not enclose this call.
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._convert_to_signature(args, kwargs)

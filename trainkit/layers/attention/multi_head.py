@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from trainkit import ops, regularizers
+from trainkit import regularizers
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.masks import mask_of
@@ -174,17 +174,7 @@ class MultiHeadAttention(ProjectedAttention):
             key_mask=key_mask,
             attention_mask=attention_mask,
         )
-        gate = self.gate_dense(query) if self.use_gate else None
-        heads = (
-            self.query_dense(query),
-            self.key_dense(value if key is None else key),
-            self.value_dense(value),
-        )
-        more = {"use_causal_mask": True} if alone else {}
-        y, weights = self._compute_attention(
-            *heads, mask, training, return_attention_scores, **more
-        )
-        y = self.output_dense(y if gate is None else ops.multiply(y, gate))
+        y, weights = self._attend(query, value, key, mask, alone, training, return_attention_scores)
         return (y, weights) if return_attention_scores else y
 
 
@@ -358,17 +348,7 @@ class GroupedQueryAttention(ProjectedAttention):
             key_mask=key_mask,
             attention_mask=attention_mask,
         )
-        gate = self.gate_dense(query) if self.use_gate else None
-        heads = (
-            self.query_dense(query),
-            self.key_dense(value if key is None else key),
-            self.value_dense(value),
-        )
-        more = {"use_causal_mask": True} if alone else {}
-        y, weights = self._compute_attention(
-            *heads, mask, training, return_attention_scores, **more
-        )
-        y = self.output_dense(y if gate is None else ops.multiply(y, gate))
+        y, weights = self._attend(query, value, key, mask, alone, training, return_attention_scores)
         return (y, weights) if return_attention_scores else y
 
 

@@ -28,6 +28,7 @@ class ProjectedAttention(Layer):
     output_dense: Any
     query_dense: Any
     use_bias: Any
+    use_gate: Any
     value_dense: Any
 
     if TYPE_CHECKING:
@@ -203,6 +204,24 @@ class ProjectedAttention(Layer):
         if use_causal_mask:
             attention_mask = _both(attention_mask, self._compute_causal_mask(query, value))
         return self._weigh(ops.multiply(query, scale), key, value, attention_mask, training)
+
+    def _attend(
+        self, query: Any, value: Any, key: Any, mask: Any, alone: bool, training: Any, scores: bool
+    ) -> tuple[Any, Any]:
+        """The projected output of `call`, and the weights where `scores` are wanted.
+
+        Args:
+            alone: whether a flag stands for the causal mask, as `_mask_of_call` says.
+        """
+        gate = self.gate_dense(query) if self.use_gate else None
+        heads = (
+            self.query_dense(query),
+            self.key_dense(value if key is None else key),
+            self.value_dense(value),
+        )
+        more = {"use_causal_mask": True} if alone else {}
+        y, weights = self._compute_attention(*heads, mask, training, scores, **more)
+        return self.output_dense(y if gate is None else ops.multiply(y, gate)), weights
 
     def _weigh(self, query: Any, key: Any, value: Any, mask: Any, training: Any) -> Any:
         """The weighted values and the weights, by an operation for each step."""

@@ -181,7 +181,9 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
 
     def get_config(self) -> dict[str, Any]:
         described = serialize_object(self._policies)
-        if self._given is None:  # what is the default when it is read counts for all then
+        if self._given is None:
+            # The default policy may be another when the config is read, and counts for all then:
+            # what only repeats today's default is left open.
             for policy in described.values():
                 policy["config"] = {
                     key: None if key in _NAMED_BY_DEFAULT else value

@@ -232,7 +232,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         return twin
 
     def __reduce__(self) -> Any:
-        facts = {
+        attributes = {
             "path": self.path,
             "aggregation": self.aggregation,
             "synchronization": self.synchronization,
@@ -242,7 +242,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
             "_created_trainable": self._created_trainable,
             "_frozen_by_layer": self._frozen_by_layer,
         }
-        return _rebuilt, (self._value, self.trainable, self.autocast, self._name, facts)
+        return _rebuilt, (self._value, self.trainable, self.autocast, self._name, attributes)
 
     __hash__ = Variable.__hash__
 

@@ -6,6 +6,7 @@ import inspect
 from functools import cache
 from typing import Any
 
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import (
     ActivationLike,
     ConstraintLike,
@@ -68,14 +69,6 @@ class SimpleRNN(OfCell):
     Args:
         units: length of the state.
         activation: function or its name.
-        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
-        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
-        dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
-        seed: int for the dropout.
-        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
-            `RNN`.
-        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
 
     Example:
         >>> tk.layers.SimpleRNN(4)(tk.ones((2, 5, 3))).shape
@@ -129,17 +122,9 @@ class GRU(OfCell):
         units: length of the state.
         activation, recurrent_activation: functions or their names.
         use_bias: whether to add biases.
-        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
-        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
-        dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
-        seed: int for the dropout.
-        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
-            `RNN`.
         reset_after: where the reset gate multiplies.
         use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
             implementation.
-        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
 
     Example:
         >>> tk.layers.GRU(4, return_sequences=True)(tk.ones((2, 5, 3))).shape
@@ -192,17 +177,9 @@ class LSTM(OfCell):
     Args:
         units: length of h and c.
         activation, recurrent_activation: functions or their names.
-        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
         unit_forget_bias: whether the bias of the forget gate starts with 1.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
-        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
-        dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
-        seed: int for the dropout.
-        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
-            `RNN`.
         use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
             implementation.
-        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
 
     Example:
         >>> layer = tk.layers.LSTM(4, return_sequences=True, return_state=True)
@@ -244,3 +221,18 @@ class LSTM(OfCell):
     ) -> None:
         self._set_up(locals())
         self.use_cudnn = _checked_cudnn(self, use_cudnn)
+
+
+describe_arguments(
+    globals(),
+    """
+    kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+    kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+    kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+    dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
+    seed: int for the dropout.
+    return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+        `RNN`.
+    **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+    """,
+)

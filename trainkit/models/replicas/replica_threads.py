@@ -156,6 +156,8 @@ class _ModelByTurn:
             layer.__dict__["_losses_held"] = True
 
     def end_turn(self, rank: int) -> None:
+        # Losses that calls of this replica left with layers, as add_loss does, are kept for its
+        # next turn, or the next replica would count them as its own.
         layer_losses = self._losses[rank]
         for layer in self._layers:
             if layer._losses_held:

@@ -138,6 +138,7 @@ def _upsample(call: NodeCall, x: Any, scales: Any = None) -> Any:
 
 
 def _resized(call: NodeCall, x: Any, roi: Any, scales: Any, new_sizes: Any) -> Any:
+    """`x` resized along one axis after the other, with channels last where that is faster."""
     settings, count = _ResizeSettings(call), rank(x)
     axes = axes_of(call.list("axes", None) or range(count), count)
     plans = _plans(call, x, axes, roi, scales, new_sizes)

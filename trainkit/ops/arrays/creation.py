@@ -320,11 +320,6 @@ def _matrix_spec(a: Bound) -> Spec:
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.
 
-    Args:
-        N: number of rows.
-        M: number of columns; by default `N`.
-        k: which diagonal; 0 the main one, positive ones above it.
-
     Returns:
         A tensor (N, M).
 
@@ -357,11 +352,6 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
 @needs_values("N", "M", "k", gives=_matrix_spec)
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """Ones at and below a diagonal, zeros above it.
-
-    Args:
-        N: number of rows.
-        M: number of columns; by default `N`.
-        k: which diagonal; 0 the main one, positive ones above it.
 
     Returns:
         A tensor (N, M).
@@ -463,5 +453,8 @@ describe_arguments(
     shape: an int or a sequence of ints.
     dtype: element type; by default the default float.
     x: tensor of any shape.
+    N: number of rows.
+    M: number of columns; by default `N`.
+    k: which diagonal; 0 the main one, positive ones above it.
     """,
 )

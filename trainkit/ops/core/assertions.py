@@ -264,9 +264,6 @@ def assert_rank(
 ) -> None:
     """Raise `InvalidArgumentError` unless `x` has `rank` axes.
 
-    Args:
-        rank: number of axes.
-
     Example:
         >>> tk.debugging.assert_rank(tk.ones((2, 3)), 2)
     """
@@ -279,9 +276,6 @@ def assert_rank_at_least(
     x: TensorLike, rank: int, message: str | None = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless `x` has `rank` axes or more.
-
-    Args:
-        rank: number of axes.
 
     Example:
         >>> tk.debugging.assert_rank_at_least(tk.ones((2, 3)), 1)
@@ -502,5 +496,6 @@ describe_arguments(
     message: put before the text of the error.
     summarize: all values are shown.
     tensor: tensor, or what converts to one.
+    rank: number of axes.
     """,
 )

@@ -12,6 +12,7 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.strings import one_text
@@ -76,7 +77,6 @@ def decode_png(
     """The image in the bytes of a PNG file; of a JPEG or a GIF of one image, too.
 
     Args:
-        contents: string scalar, or bytes.
         channels: 1, 3 or 4 to convert to gray, RGB or RGB and alpha; 0 for what the file has.
             A JPEG has no alpha, a GIF 3 channels alone.
         dtype: uint8 or uint16.
@@ -118,7 +118,6 @@ def decode_jpeg(
     """The image in the bytes of a JPEG file; of a PNG or a GIF of one image, too.
 
     Args:
-        contents: string scalar, or bytes.
         channels: 1 or 3 to convert to gray or RGB, 4 for a PNG with alpha; 0 for what the file
             has. A GIF has 3 channels alone.
         ratio: 1, 2, 4 or 8: by how much a JPEG is made smaller while it is read.
@@ -183,9 +182,7 @@ def decode_and_crop_jpeg(
     The other arguments are those of `decode_jpeg`.
 
     Args:
-        contents: string scalar, or bytes.
         crop_window: four ints.
-        channels: 1, 3 or 4 to convert; 0 for what the file has.
         ratio: as for `decode_jpeg`.
         fancy_upscaling: as for `decode_jpeg`.
         try_recover_truncated: as for `decode_jpeg`.
@@ -228,9 +225,6 @@ def decode_bmp(contents: TensorLike, channels: int = 0, name: str | None = None)
 def decode_gif(contents: TensorLike, name: str | None = None) -> Tensor:
     """All images of a GIF file, uint8 (frames, height, width, 3); a PNG or JPEG is one of them.
 
-    Args:
-        contents: string scalar, or bytes.
-
     Raises:
         InvalidArgumentError: the bytes are no such file.
         ImportError: Pillow is not installed, for another file than PNG.
@@ -253,8 +247,6 @@ def decode_webp(
     """All images of a WebP file, uint8 (frames, height, width, channels).
 
     Args:
-        contents: string scalar, or bytes.
-        channels: 1, 3 or 4 to convert; 0 for what the file has.
         dtype: only uint8.
 
     Raises:
@@ -311,7 +303,6 @@ def decode_image(
     """The image in the bytes of a file of PNG, JPEG, GIF, BMP or WebP.
 
     Args:
-        contents: string scalar, or bytes.
         channels: 1, 3 or 4 to convert; 0 or `None` for what the file has.
         dtype: uint8 or uint16, or a float type for values in [0, 1].
         expand_animations: whether a GIF gives all its images, (frames, height, width, channels),
@@ -345,9 +336,6 @@ def decode_image(
 def is_jpeg(contents: TensorLike, name: str | None = None) -> Tensor:
     """Whether bytes begin as a JPEG file does.
 
-    Args:
-        contents: string scalar, or bytes.
-
     Example:
         >>> bool(tk.image.is_jpeg(tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))))
         False
@@ -362,7 +350,6 @@ def extract_jpeg_shape(
     """Height, width and channels of a JPEG file, without its pixels.
 
     Args:
-        contents: string scalar, or bytes.
         output_type: int32 or int64.
     """
     with _open(one_text(contents, "extract_jpeg_shape"), ["JPEG"], "extract_jpeg_shape") as image:
@@ -441,3 +428,12 @@ def adjust_jpeg_quality(
     x = convert_to_tensor(image)
     packed = encode_jpeg(convert_image_dtype(x, "uint8", saturate=True), quality=int(jpeg_quality))
     return convert_image_dtype(decode_jpeg(packed), x.dtype)
+
+
+describe_arguments(
+    globals(),
+    """
+    contents: string scalar, or bytes.
+    channels: 1, 3 or 4 to convert; 0 for what the file has.
+    """,
+)

@@ -124,10 +124,6 @@ def crop_to_bounding_box(
 ) -> Tensor:
     """The part that starts at the offsets and has the target size.
 
-    Args:
-        offset_height: rows above.
-        offset_width: columns to the left.
-
     Raises:
         InvalidArgumentError: it reaches beyond the image.
 
@@ -177,10 +173,6 @@ def pad_to_bounding_box(
     image: TensorLike, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
     """The image in a black one of the target size, at the offsets.
-
-    Args:
-        offset_height: rows above.
-        offset_width: columns to the left.
 
     Raises:
         InvalidArgumentError: the image does not fit into the target at these offsets.
@@ -393,5 +385,7 @@ describe_arguments(
     image: (height, width, channels) or a batch of them.
     target_height: rows of the result.
     target_width: columns of the result.
+    offset_height: rows above.
+    offset_width: columns to the left.
     """,
 )

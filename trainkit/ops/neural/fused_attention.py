@@ -138,34 +138,14 @@ def _gradient_compiled(*arrays: Array | None, **settings: Any) -> Any:
     return run_in_float32(attention_tuned.attention_gradient, *arrays, **settings)
 
 
-def _gradient_by_cudnn(
-    xp: ArrayModule,
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    *,
-    scale: float,
-    causal: bool,
-) -> Any:
-    return attention_cudnn.attention_gradient(xp, g, q, k, v, mask, scale, causal)
+def _gradient_by_cudnn(xp: ArrayModule, *arrays: Array | None, **settings: Any) -> Any:
+    return attention_cudnn.attention_gradient(xp, *arrays, **settings)
 
 
-def _gradient_in_blocks(
-    xp: ArrayModule,
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    *,
-    scale: float,
-    causal: bool,
-) -> Any:
-    operands = *map(widen_halves, (g, q, k, v)), mask
-    gradients = attention_gpu.attention_gradient(xp, *operands, scale, causal)
-    return gradients and tuple(part.astype(q.dtype, copy=False) for part in gradients)
+def _gradient_in_blocks(xp: ArrayModule, *arrays: Array, **settings: Any) -> Any:
+    *operands, mask = arrays
+    gradients = attention_gpu.attention_gradient(xp, *map(widen_halves, operands), mask, **settings)
+    return gradients and tuple(part.astype(operands[1].dtype, copy=False) for part in gradients)
 
 
 @primitive(

@@ -100,18 +100,10 @@ def _run_compiled(
 
 
 def _on_gpu(
-    xp: ArrayModule,
-    x: Array,
-    scale: Array | None,
-    offset: Array | None,
-    *,
-    axis: Axes,
-    epsilon: float,
-    over_batch: bool,
-    centred: bool = True,
+    xp: ArrayModule, x: Array, scale: Array | None, offset: Array | None, **settings: Any
 ) -> Any:
-    _check_parameters(x, scale, offset, axis)
-    return norm_gpu.normalized(xp, x, scale, offset, axis, epsilon, over_batch, centred)
+    _check_parameters(x, scale, offset, settings["axis"])
+    return norm_gpu.normalized(xp, x, scale, offset, **settings)
 
 
 @primitive(
@@ -178,21 +170,8 @@ def _compiled_gradient(
     return norm_tuned.normalized_columns_gradient(g, x, scale, by_mean, by_variance, axis, epsilon)
 
 
-def _gradient_on_gpu(
-    xp: ArrayModule,
-    g: Array,
-    x: Array,
-    scale: Array | None,
-    by_mean: Array | None,
-    by_variance: Array | None,
-    *,
-    axis: Axes,
-    epsilon: float,
-    over_batch: bool,
-    centred: bool = True,
-) -> Any:
-    operands = (g, x, scale, by_mean, by_variance)
-    return norm_gpu.normalized_gradient(xp, *operands, axis, epsilon, over_batch, centred)
+def _gradient_on_gpu(xp: ArrayModule, *arrays: Array | None, **settings: Any) -> Any:
+    return norm_gpu.normalized_gradient(xp, *arrays, **settings)
 
 
 @primitive(

@@ -113,8 +113,6 @@ def normal(
     """Draws of the normal distribution.
 
     Args:
-        mean: number or tensor that broadcasts with `shape`.
-        stddev: number or tensor that broadcasts with `shape`.
         dtype: floating type.
         seed: see the head of this module.
 
@@ -139,8 +137,6 @@ def truncated_normal(
     """Draws of the normal distribution within two standard deviations of the mean.
 
     Args:
-        mean: number or tensor that broadcasts with `shape`.
-        stddev: number or tensor that broadcasts with `shape`.
         dtype: floating type.
         seed: see the head of this module.
 
@@ -165,8 +161,6 @@ def uniform(
     """Numbers in [minval, maxval), all equally likely.
 
     Args:
-        minval: lower bound, included.
-        maxval: upper bound, not included; 1 for floats by default, integers need it.
         dtype: floating or integer type.
         seed: see the head of this module.
 
@@ -199,8 +193,6 @@ def categorical(
     """Class indices (batch, num_samples) drawn with probability softmax(logits).
 
     Args:
-        logits: (batch, classes).
-        num_samples: draws for each row.
         dtype: integer type; int64 by default.
         seed: see the head of this module.
 
@@ -227,7 +219,6 @@ def gamma(
     Args:
         shape: of the draws for each pair of parameters.
         alpha: above 0.
-        beta: above 0, broadcasts with alpha; 1 by default.
         dtype: floating type.
         seed: see the head of this module.
 
@@ -384,10 +375,6 @@ def stateless_uniform(
 ) -> Tensor:
     """`uniform` with numbers that depend on `seed`, two integers, alone.
 
-    Args:
-        minval: lower bound, included.
-        maxval: upper bound, not included; 1 for floats by default, integers need it.
-
     Example:
         >>> a, b = (tk.random.stateless_uniform((3,), seed=(1, 2)) for _ in range(2))
         >>> bool(tk.reduce_all(a == b))
@@ -401,10 +388,6 @@ def stateless_categorical(
     logits: Any, num_samples: int, seed: Any, dtype: Any = "int64", name: str | None = None
 ) -> Tensor:
     """`categorical` with numbers that depend on `seed`, two integers, alone.
-
-    Args:
-        logits: (batch, classes).
-        num_samples: draws for each row.
 
     Example:
         >>> tk.random.stateless_categorical([[0.0, 100.0]], 3, (1, 2)).numpy()
@@ -425,7 +408,6 @@ def stateless_gamma(
 
     Args:
         alpha: above 0, broadcasts with `shape`.
-        beta: above 0, broadcasts with alpha; 1 by default.
 
     Example:
         >>> tk.random.stateless_gamma((3,), (1, 2), 1.0).shape
@@ -576,5 +558,12 @@ describe_arguments(
     dtype: of the result.
     seed: two ints, or a tensor (2,).
     alg: `"philox"` or `"auto_select"`.
+    mean: number or tensor that broadcasts with `shape`.
+    stddev: number or tensor that broadcasts with `shape`.
+    minval: lower bound, included.
+    maxval: upper bound, not included; 1 for floats by default, integers need it.
+    logits: (batch, classes).
+    num_samples: draws for each row.
+    beta: above 0, broadcasts with alpha; 1 by default.
     """,
 )
