@@ -142,43 +142,64 @@ def counting(monkeypatch, long_graph):
     return model, ran, (x, x[:, :1])
 
 
-class SlowSteps:
-    """Clocks for which each step takes a second."""
-
-    now = 0.0
-
-    def perf_counter(self):
-        self.now += 1.0
-        return self.now
-
-    thread_time = perf_counter
+def settings_change(model):
+    """Let the next step run eagerly, and the one after it be traced."""
+    model.optimizer.beta_1 = 0.5  # a number of the graph
 
 
 @pytest.mark.parametrize("long_graph", [1, 10**6])
-@pytest.mark.parametrize("slow", [True, False])
-def test_the_graph_of_a_large_network_is_made_by_the_first_step(monkeypatch, slow, long_graph):
-    large, ran, batch = counting(monkeypatch, long_graph)
-    small, ran_small, _ = counting(monkeypatch, long_graph)
-    small.train_on_batch(*batch)
-    if slow:
-        monkeypatch.setattr(step_function, "time", SlowSteps())
-    else:
-        monkeypatch.setattr(step_function, "MANY_WEIGHTS", 4)
-    large.train_on_batch(*batch)
+def test_the_graph_is_made_before_the_first_step_ends(monkeypatch, long_graph):
+    model, ran, batch = counting(monkeypatch, long_graph)
+    model.train_on_batch(*batch)
     assert ran == ["eager", "traced"]
-    assert large.train_function.step._parts is None
+    assert model.train_function.step._parts is None
     for _ in range(5):
-        large.train_on_batch(*batch)
-        small.train_on_batch(*batch)
+        model.train_on_batch(*batch)
     assert ran == ["eager", "traced"]
-    assert ran_small[:3] == ["eager", "eager", "traced"]
-    for a, b in zip(large.get_weights(), small.get_weights(), strict=True):
+    eager, ran_eagerly, _ = counting(monkeypatch, long_graph)
+    eager.run_eagerly = True
+    for _ in range(6):
+        eager.train_on_batch(*batch)
+    assert ran_eagerly == ["eager"] * 6
+    for a, b in zip(model.get_weights(), eager.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_first_step_that_cannot_be_traced_warns_and_counts_once(monkeypatch):
-    monkeypatch.setattr(step_function, "MANY_WEIGHTS", 1)
+def test_settings_that_change_at_each_step_make_a_graph_in_every_second_one(monkeypatch):
+    model, ran, batch = counting(monkeypatch, 10**6)
+    model.train_on_batch(*batch)
+    for i in range(4):
+        model.optimizer.beta_1 = 0.1 * i
+        model.train_on_batch(*batch)
+    assert ran == ["eager", "traced"] * 3
 
+
+def test_evaluation_is_a_graph_from_the_second_batch_on(monkeypatch):
+    model, _, (x, y) = counting(monkeypatch, 10**6)
+    first, second = model.test_on_batch(x, y), model.test_on_batch(x, y)
+    step = model.test_function.step
+    assert step._function.experimental_get_tracing_count() == 1
+    assert first == second == model.test_on_batch(x, y)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_losses_of_layers_alone_are_traced(steps):
+    class Costly(tk.layers.Layer):
+        def call(self, x):
+            self.add_loss(tk.reduce_sum(x * x))
+            return x
+
+    def trained(run_eagerly):
+        model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2, "relu"), Costly()])
+        model.layers[0].set_weights([np.ones((3, 2)), np.zeros(2)])
+        model.compile("adam", run_eagerly=run_eagerly)
+        x = np.ones((4 * steps, 3), "float32")
+        return model.fit(x, batch_size=4, epochs=2, shuffle=False, verbose=0).history["loss"]
+
+    assert trained(False) == trained(True)
+
+
+def test_a_first_step_that_cannot_be_traced_warns_and_counts_once():
     class Looking(tk.Sequential):
         def train_step(self, data):
             data[0].numpy()
@@ -199,19 +220,24 @@ def test_the_program_of_a_long_graph_is_made_between_steps_that_run_eagerly(monk
     short, ran_short, _ = counting(monkeypatch, 10**6)
     for model, limit in ((long, 1), (short, 10**6)):
         monkeypatch.setattr(tiers, "LONG_GRAPH", limit)
-        for _ in range(7):
+        model.train_on_batch(*batch)
+        settings_change(model)
+        for _ in range(6):
             model.train_on_batch(*batch)
-    assert ran_short == ["eager", "eager", "traced"]
-    assert ran == ["eager", "eager", "traced", "eager", "eager"]
+    assert ran_short == ["eager", "traced", "eager", "traced"]
+    assert ran == ["eager", "traced", "eager", "traced", "eager", "eager"]
     for a, b in zip(long.get_weights(), short.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_settings_that_change_before_a_long_graph_has_its_program_hold(monkeypatch):
     model, ran, batch = counting(monkeypatch, 1)
-    for _ in range(3):
+    model.train_on_batch(*batch)
+    settings_change(model)
+    for _ in range(2):
         model.train_on_batch(*batch)
     step, before = model.train_function.step, model.get_weights()
+    assert step._parts is not None
     model.optimizer.learning_rate = 0.5  # a variable
     model.optimizer.beta_1 = 0.0  # a number of the graph
     model.train_on_batch(*batch)
@@ -221,7 +247,7 @@ def test_settings_that_change_before_a_long_graph_has_its_program_hold(monkeypat
     frozen = model.layers[0].get_weights()
     for _ in range(6):
         model.train_on_batch(*batch)
-    assert ran[:4] == ["eager", "eager", "traced", "eager"]
+    assert ran[:5] == ["eager", "traced", "eager", "traced", "eager"]
     np.testing.assert_array_equal(model.layers[0].get_weights()[0], frozen[0])
     assert not np.array_equal(model.get_weights()[2], before[2])
 
@@ -238,13 +264,12 @@ def test_steps_run_eagerly_while_loops_of_large_weights_are_compiled(monkeypatch
     monkeypatch.setattr(tiers, "CHANGED_BYTES", 1)
     monkeypatch.setattr(fusion, "fuse", slow)
     model, ran, batch = counting(monkeypatch, 10**6)
-    for _ in range(3):
-        model.train_on_batch(*batch)
+    model.train_on_batch(*batch)
     step = model.train_function.step
     assert begun.wait(60)
-    for _ in range(2):
+    for _ in range(3):
         model.train_on_batch(*batch)
-    assert ran == ["eager", "eager", "traced", "eager", "eager", "eager"]
+    assert ran == ["eager", "traced", "eager", "eager", "eager"]
     may_end.set()
     while step._parts is not None:
         model.train_on_batch(*batch)

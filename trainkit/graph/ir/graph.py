@@ -300,6 +300,16 @@ class Graph(NodeList):
             now = self.apply(late_ops.identity.primitive, (value,), {})
         self._note_assigned(slot, now)
 
+    def assigns(self, variable: Variable) -> bool:
+        """Whether this graph, or one around it, has assigned `variable` so far."""
+        graph: Graph | None = self
+        while graph is not None:
+            slot = graph.slots.get(id(variable))
+            if slot is not None and slot.assigned:
+                return True
+            graph = graph.outer or graph.caller
+        return False
+
     def assign_results(self, variables: list[Variable], results: Sequence[Any]) -> None:
         """As `assign_variable` for each pair; of results that are nothing else than new values.
 

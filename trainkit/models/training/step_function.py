@@ -19,21 +19,18 @@ from trainkit.graph.tracing.python_calls import functions_run_eagerly
 from trainkit.layers.base.call_spec import fitting
 from trainkit.models import part_settings
 
-FIRST_EAGER = 2
-"""Steps that run operation by operation, so that all that is made by the first call is there."""
+FIRST_EAGER = 1
+"""Steps that run operation by operation, so that all that is made by the first call is there.
+
+The graph is made before the last of them ends: the first step is the slowest of all in any case.
+Made by a later one, that would take up to twenty times as long as its neighbours.
+"""
 
 EAGER_PREDICTIONS = 16
 """The same for predictions, of which so few do not make up for the tracing."""
 
 EAGER_SECONDS = 0.25
 """Or those that have taken so long together: about what the tracing of a large network takes."""
-
-FIRST_SECONDS, MANY_WEIGHTS = 0.4, 64
-"""A first step that computed for so long, or has so many weights, makes the graph before it ends.
-
-It is the slowest of all in any case, with new memory for all that there is; where the graph is made
-by a later step, that takes up to six times as long as its neighbours.
-"""
 
 _DONE = object()
 
@@ -103,19 +100,17 @@ class CompiledStep:
 
     def _run_early(self, data: Any) -> Any:
         """One of the steps that run operation by operation at first."""
-        began, computed = time.perf_counter(), time.thread_time()
+        began = time.perf_counter()
         result = self._step(data)
         self._calls += 1
         self._eager_seconds += time.perf_counter() - began
         if REPLICAS:  # they trace after the same number of steps, so no clock decides for them
             return result
         if self._first_eager > FIRST_EAGER:
-            if self._eager_seconds > EAGER_SECONDS and self._calls >= FIRST_EAGER:
+            if self._eager_seconds > EAGER_SECONDS and self._calls > FIRST_EAGER:
                 self._calls = self._first_eager
-        elif self._calls == 1 and (
-            time.thread_time() - computed > FIRST_SECONDS
-            or len(self._model.trainable_variables) >= MANY_WEIGHTS
-        ):
+        # once settings have changed the step after is traced, if they are still the same then
+        elif self._settings is None:
             self._calls = self._first_eager + 1
             if self._trace(data, stacklevel=6):
                 self._advance_program()
@@ -259,7 +254,7 @@ def make_steps(model: Any, mode: str, step: Callable[[Any], Any], force: bool) -
         is_own = mode == "train" and not module.startswith("trainkit.")
         if not model.run_eagerly:
             many = model.steps_per_execution > 1
-            first_eager = 1 if many else EAGER_PREDICTIONS if mode == "predict" else FIRST_EAGER
+            first_eager = EAGER_PREDICTIONS if mode == "predict" and not many else FIRST_EAGER
             if model.distribute_strategy.virtual is not None:  # as many turns make many calls
                 first_eager = 0
             kind = OwnTrainStep if is_own else CompiledStep

@@ -11,11 +11,13 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.history import History
 from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
 from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.trackable import set_silently
 from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
+from trainkit.graph.ir.graph import Graph
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.stateless_call import scope_of_values
@@ -489,7 +491,11 @@ class Trainer(Layer):
     def _tracks_loss(self) -> bool:
         if self._compile_loss is not None or type(self).compute_loss is not Trainer.compute_loss:
             return True
-        return bool(float(self._loss_tracker.count) > 0)
+        count, trace = self._loss_tracker.count, trace_state.current_trace()
+        # a traced step has no count yet, but it says whether there will be one
+        if isinstance(trace, Graph) and trace.assigns(count):
+            return True
+        return bool(float(count._value) > 0)
 
     @property
     def compiled_metrics(self) -> Any:
