@@ -16,6 +16,7 @@ CHECKS: dict[str, Check] = {
     "threads": processor.check_threads,
     "gpu": gpu.check,
     "eager path": compiler.check_native,
+    "kernels": compiler.check_library,
     "numba": compiler.check,
     "hdf5": storage.check_hdf5,
     "tensorboard": storage.check_events,

@@ -50,6 +50,28 @@ def test_an_eager_path_that_is_not_compiled(monkeypatch):
     assert found.mend == "unset TRAINKIT_NATIVE"
 
 
+@pytest.mark.parametrize("stale", [0, 1, 2])
+def test_a_library_of_other_versions_is_told(monkeypatch, stale):
+    kernels = [("matmul.dot_compiled", "build", (n,)) for n in range(3)]
+    names = [f"k{n}" for n in range(3)]
+    monkeypatch.setattr(compiler, "usual_kernels", lambda: iter(kernels))
+    monkeypatch.setattr(compiler, "function_name", lambda *kernel: f"k{kernel[2][0]}")
+    monkeypatch.setattr(compiler.kernel_library, "kernel_library", lambda: object())
+    addresses = dict.fromkeys(names[stale:], 1)
+    monkeypatch.setattr(compiler.kernel_library, "address_of", addresses.get)
+    (found,) = compiler.check_library()
+    assert found.facts == {"kernels": 3, "absent": stale}
+    assert found.level == ("warning" if stale else "ok")
+    if stale:
+        assert found.text.startswith(f"{stale} of 3 kernels are not in ")
+        assert found.mend == "python -m trainkit kernels"
+
+
+def test_without_a_library_there_is_nothing_to_compare(monkeypatch):
+    monkeypatch.setattr(compiler.kernel_library, "kernel_library", lambda: None)
+    assert not list(compiler.check_library())
+
+
 @pytest.mark.parametrize(
     ("came_along", "level", "mend"),
     [(True, "ok", ""), (False, "warning", "pip install 'numba>=0.61'")],

@@ -15,10 +15,12 @@ from typing import Any
 import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
+from trainkit.cli.kernels import usual_kernels
 from trainkit.core.dispatch import native
 from trainkit.core.process.requirements import REINSTALL, install_command
 from trainkit.kernels.jit import kernel_family, kernel_library, target
 from trainkit.kernels.jit.code_store import code_folder, why_not_trusted
+from trainkit.kernels.jit.kernel_code import function_name
 
 _NUMBA = """
 import numba
@@ -47,6 +49,25 @@ def check_native() -> Iterator[Finding]:
     if os.environ.get("TRAINKIT_NATIVE") == "0":
         mend = "unset TRAINKIT_NATIVE"
     yield Finding("warning", text, mend, {"compiled": False})
+
+
+def check_library() -> Iterator[Finding]:
+    """The kernels that came compiled are those of the files that lie beside them."""
+    if kernel_library.kernel_library() is None:
+        return
+    names = [function_name(*kernel) for kernel in usual_kernels()]
+    # an archive has no text to compare with
+    absent = [n for n in names if n is not None and kernel_library.address_of(n) is None]
+    facts = {"kernels": len(names), "absent": len(absent)}
+    if not absent:
+        yield Finding("ok", f"{len(names)} kernels came compiled", facts=facts)
+        return
+    path = kernel_library.library_path(target.level())
+    text = (
+        f"{len(absent)} of {len(names)} kernels are not in {path}, which was made from other "
+        "versions of their files: they are compiled when needed, and first steps take longer"
+    )
+    yield Finding("warning", text, "python -m trainkit kernels", facts)
 
 
 def check() -> Iterator[Finding]:
