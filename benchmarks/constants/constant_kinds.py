@@ -13,34 +13,16 @@ from constant_rows import ROWS, Row
 FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "ops/neural")
 
 VARIED_WITH = {
-    "_PART_NANOSECONDS": """
-        kernels/attention/attention_tuned.py _NANOSECONDS
-        kernels/concat/concat_tuned.py _NANOSECONDS
-        kernels/convolution/conv_tuned.py _NANOSECONDS
-        kernels/convolution/winograd_tuned.py _NANOSECONDS
-        kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
-        kernels/convolution/pixel_copies_tuned.py _NANOSECONDS
-        kernels/elementwise/bfloat16_casts_tuned.py _NANOSECONDS
-        kernels/elementwise/elementwise_tuned.py _NANOSECONDS
-        kernels/embedding/embedding_tuned.py _NANOSECONDS
-        kernels/matmul/epilogue_tuned.py _NANOSECONDS
-        kernels/matmul/bfloat16_columns_tuned.py _NANOSECONDS
-        kernels/normalization/norm_tuned.py _NANOSECONDS
-        kernels/pooling/pool_tuned.py _NANOSECONDS
-        kernels/random/random_tuned.py _WORD_NANOSECONDS
-        kernels/recurrent/recurrent_tuned.py _NANOSECONDS
-        kernels/reductions/reductions_tuned.py _NANOSECONDS
-        optimizers/base/flat_update.py _NANOSECONDS
+    "PART_NANOSECONDS": """
+        kernels/reductions/reductions_tuned.py _SUM_NANOSECONDS
+        kernels/threads/thread_pool.py PRODUCT_NANOSECONDS BYTE_NANOSECONDS
     """,
     "SWITCH_SECONDS": """
         kernels/attention/attention_tuned.py _SCORE_BYTES
         kernels/coding/png_rows.py _ROW_SECONDS
-        kernels/jit/kernel_family.py FLOPS_PER_SECOND BYTES_PER_SECOND
+        kernels/jit/kernel_family.py FLOPS_PER_SECOND BYTES_PER_SECOND BFLOAT16_SECONDS
         kernels/convolution/conv_tuned.py COPY_RATE STEPS_SECONDS
-        kernels/elementwise/bfloat16_casts_tuned.py _PLAIN
-        kernels/elementwise/elementwise_tuned.py _SECONDS
         kernels/recurrent/recurrent_tuned.py STEP_SECONDS
-        kernels/matmul/bfloat16_columns_tuned.py _PLAIN
         kernels/matmul/bfloat16_tuned.py _SECONDS
         kernels/matmul/int8_tuned.py _PLAIN
         kernels/matmul/product_tuned.py _SECONDS
@@ -50,7 +32,7 @@ VARIED_WITH = {
 }
 """Numbers that are only compared with another: that one at a quarter is all of these at four times.
 
-The nanoseconds of a kernel are divided by those of a part, and the seconds of plain versions are
+The nanoseconds of kernels are divided by those of a part, and the seconds of plain versions are
 added up until they are those of the switch.
 """
 
@@ -122,7 +104,6 @@ OF_NO_MACHINE = {
         autodiff/explain.py MOST_EXITS
         autodiff/unread_values.py LARGE_BYTES
         compiler/llvm/entry.py EMBEDDED_BYTES
-        compiler/sizes.py ALIGNMENT
         compiler/tracer.py _LARGE_BYTES
         compiler/llvm/module.py _LONGEST_ENTRY
         compiler/schedule/rows.py _MOST_ENDS
@@ -141,17 +122,16 @@ OF_NO_MACHINE = {
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
         compiler/generalized.py _LARGEST
-        compiler/llvm/flat_kernel.py _UNIT _RELEASED
+        compiler/llvm/flat_kernel.py _RELEASED
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
         graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
-        kernels/concat/concat_tuned.py FEWEST _SHORTEST
+        kernels/concat/concat_tuned.py _SHORTEST
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
         kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
         kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
-        kernels/convolution/pixel_copies_tuned.py FEWEST
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
@@ -160,7 +140,7 @@ OF_NO_MACHINE = {
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
-        kernels/jit/elements.py PART_STEP
+                kernels/jit/elements.py PART_STEP
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
@@ -169,6 +149,7 @@ OF_NO_MACHINE = {
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
         kernels/threads/malloc.py LASTING_BYTES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
+        kernels/threads/thread_pool.py FEWEST_COPIED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS
         optimizers/schedules.py _POINTS _USUAL_STEPS
     """,

@@ -62,8 +62,8 @@ ROWS = (
     Row(
         "", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]), together=True
     ),
-    Row("kernels/threads/thread_pool.py", "_PART_NANOSECONDS", _SHARED_OUT, together=True),
-    Row("kernels/threads/thread_pool.py", "_MOST_PARTS", (_CONV, "LSTM, 128 units"), together=True),
+    Row("kernels/threads/thread_pool.py", "PART_NANOSECONDS", _SHARED_OUT, together=True),
+    Row("kernels/threads/thread_pool.py", "MOST_PARTS", (_CONV, "LSTM, 128 units"), together=True),
     Row(
         "kernels/threads/pool_code.py",
         "SPINS",
@@ -71,14 +71,20 @@ ROWS = (
         together=True,
     ),
     Row(
-        "kernels/attention/attention_tuned.py",
-        "_PARTS_EACH",
-        ("attention, 128 positions", "attention, 512 positions"),
+        "kernels/threads/thread_pool.py",
+        "PARTS_EACH",
+        (
+            "attention, 128 positions",
+            "attention, 512 positions",
+            "product, 128 x 128 x 128",
+            "stack of 16 products, 128 x 64 x 128",
+            *_PRODUCTS,
+        ),
         together=True,
     ),
     Row(
         "kernels/random/random_tuned.py",
-        "MANY_WORDS",
+        "_WORD_NANOSECONDS",
         ("random numbers, 8000", "random numbers, 40000", "dropout, 40000", "dropout, 400000"),
         together=True,
     ),
@@ -120,18 +126,15 @@ ROWS = (
     Row(
         "compiler/schedule/parallel.py",
         "PART_BYTES",
-        ("fused loop, 1000 x 2048", "fused loop, 4000 x 2048"),
+        ("fused loop, 1000 x 2048", "fused loop, 4000 x 2048", "function of Adam, 610 000 weights"),
         together=True,
     ),
-    Row("compiler/llvm/entry.py", "_UNIT", ("fused loop, 1000 x 2048",), together=True),
-    Row("compiler/llvm/entry.py", "_MOST_PARTS", ("fused loop, 4000 x 2048",), together=True),
     Row(
         "compiler/llvm/entry.py",
         "RELEASE_BYTES",
         ("fused loop, 512 x 1024", "fused loop, 1000 x 2048"),
         together=True,
     ),
-    Row("compiler/llvm/entry.py", "_WEIGHT", ("function of Adam, 610 000 weights",), together=True),
     # how work is cut for caches and registers
     Row(_IN_CONV + "conv_layout.py", "CHUNK", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
     Row(_IN_CONV + "conv_layout.py", "PIXELS_NEAR", (_CONV, _CONV_LARGE)),
@@ -181,17 +184,9 @@ ROWS = (
         "MOST_SCORES",
         ("attention of float64, 256 positions",),
     ),
-    Row("kernels/matmul/product_tuned.py", "BLOCK_WORK", (*_PRODUCTS, "product, 128 x 128 x 128")),
-    Row("kernels/matmul/product_tuned.py", "MOST_BLOCKS_EACH", _PRODUCTS, together=True),
     Row("kernels/matmul/product_tuned.py", "COPIED_ROW", _PRODUCTS, together=True),
     Row("kernels/matmul/product_tuned.py", "WAITED", _PRODUCTS, together=True),
-    Row("kernels/matmul/product_tuned.py", "PARTS_EACH", ("stack of 16 products, 128 x 64 x 128",)),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
-    Row(
-        "kernels/matmul/product_tuned.py",
-        "LEAST_PARTS",
-        (*_PRODUCTS, "stack of 16 products, 128 x 64 x 128"),
-    ),
     Row(
         "kernels/jit/register_tiles.py",
         "BLOCK_DEPTH",
@@ -227,7 +222,6 @@ ROWS = (
         "_FEWEST_COLUMNS",
         ("max, 512 x 1024", "cumsum, 512 x 1024"),
     ),
-    Row("kernels/reductions/reductions_tuned.py", "_WHOLE", ("max, 4000000",)),
     Row("kernels/reductions/reductions_tuned.py", "_SHARES", ("sum, 1024 x 512", "sum, 8192 x 32")),
     Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
@@ -340,7 +334,6 @@ ROWS = (
     ),
     Row("kernels/coding/png_rows.py", "BLOCK", ("PNG, 256 x 256",)),
     Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
-    Row("kernels/threads/malloc.py", "KEPT_BYTES", ("sum of two arrays, 25 000 000 elements",)),
     # when a kernel is compiled of which there is no code
     Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),
     Row("kernels/jit/kernel_family.py", "SWITCH_SECONDS", _FROM_NOTHING),

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainkit.compiler.ir import Unsupported
+from trainkit.core.cpu.processor import CACHE_LINE
 
 Terms = dict[tuple[str, ...], int]
 """By the names of the unknown sizes that are multiplied, in order, the coefficient."""
 
-ALIGNMENT = 64
+ALIGNMENT = CACHE_LINE
 """Bytes at whose multiples results begin that stay inside of a kernel."""
 ROUNDED = "_rounded"
 """What the name of a size ends with that is rounded up to the alignment of memory."""

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 import trainkit as tk
 from trainkit.kernels.concat import concat_tuned
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 
-LARGE = concat_tuned.FEWEST
+LARGE = FEWEST_COPIED
 
 
 @pytest.fixture(autouse=True)

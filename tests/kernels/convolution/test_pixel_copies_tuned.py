@@ -21,7 +21,7 @@ def image(rng, *shape):
 @pytest.mark.parametrize("strides", [(1, 2), (2, 1), (2, 2), (3, 5), (70, 1), (1, 99)])
 @pytest.mark.parametrize("shape", [(3, 61, 70, 130), (1, 64, 65, 513), (400, 61, 71, 1)])
 def test_pixels_are_those_of_a_slice_and_go_back_among_zeros(rng, shape, strides, monkeypatch):
-    monkeypatch.setattr(pixel_copies_tuned, "FEWEST", 0)
+    monkeypatch.setattr(pixel_copies_tuned, "FEWEST_COPIED", 0)
     x = image(rng, *shape)
     x[0, 0, 0, 0], x[-1, -1, -1, -1] = np.nan, np.inf
     index = (slice(None), *(slice(None, None, n) for n in strides))

@@ -15,20 +15,20 @@ from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.parallel import PART_BYTES, ParallelLoops, in_parallel
 from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.process.side_work import give_way
 from trainkit.kernels.jit import numpy_inner_loops
-from trainkit.kernels.threads.thread_pool import thread_pool
+from trainkit.kernels.threads.thread_pool import MOST_PARTS, thread_pool
 
 EMBEDDED_BYTES = 256
 """Constants up to this size stand in the code; larger ones are given to each call."""
 RELEASE_BYTES = 1 << 22
 """Code that moves or multiplies more than this lets other threads of Python run meanwhile."""
-_UNIT = 64
-"""Elements, as a multiple of which long loops are shared out."""
-_MOST_PARTS = 64
-_WEIGHT = 1 << 16
+_UNIT = CACHE_LINE
+"""Elements, as a multiple of which long loops are shared out: whole lines, whatever the dtype."""
+_WEIGHT = PART_BYTES // 4
 """Bytes that a loop touches, in so many of which loops are weighed against one another."""
-_FINE = (_MOST_PARTS - 1).bit_length()
+_FINE = (MOST_PARTS - 1).bit_length()
 """Bits after the point where parts of such weights end."""
 _CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
@@ -187,11 +187,11 @@ class EntryWriter:
     def _parts(self, size: int) -> int | str:
         """In how many parts so many bytes are shared out."""
         if not isinstance(size, UnknownSize):
-            return max(1, min(_MOST_PARTS, size // PART_BYTES))
+            return max(1, min(MOST_PARTS, size // PART_BYTES))
         text = self._text
         parts = text.line(f"udiv i64 {text.number(size)}, {PART_BYTES}")
-        few = text.line(f"icmp ult i64 {parts}, {_MOST_PARTS}")
-        return text.line(f"select i1 {few}, i64 {parts}, i64 {_MOST_PARTS}")
+        few = text.line(f"icmp ult i64 {parts}, {MOST_PARTS}")
+        return text.line(f"select i1 {few}, i64 {parts}, i64 {MOST_PARTS}")
 
     @staticmethod
     def _part_ends(text: FunctionBuilder, total: int | str) -> tuple[str, str]:

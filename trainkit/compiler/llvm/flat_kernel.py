@@ -19,6 +19,7 @@ from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Elementwise, Number, View
 from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.llvm_functions import declarations, emitted, is_exact, literal, type_of
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.jit.numpy_inner_loops import (
     DATA,
@@ -40,7 +41,7 @@ from trainkit.kernels.jit.python_entry import (
     WRITEABLE,
 )
 
-_UNIT = 16
+_UNIT = CACHE_LINE // 4
 """Elements, as a multiple of which parts begin: float32 of a line of cache, which two threads
 should not write to."""
 _RELEASED = 1 << 16

@@ -11,7 +11,7 @@ from trainkit.kernels.attention.attention_room import room_shape
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
@@ -22,12 +22,8 @@ GRADIENT = kernel_family.Family(
 )
 
 _NONE = np.zeros((0, 0, 0, 0), np.uint8)
-_NANOSECONDS = 0.03
-"""What a compiled kernel takes for a product and its sum, with its share of the softmax."""
 _SCORE_BYTES = 40
 """What the plain version reads and writes for each score."""
-_PARTS_EACH = 4
-"""Parts for each thread: with few of them one would wait for another, and each has its own room."""
 
 
 def _products(q: Array, k: Array, v: Array) -> int:
@@ -57,8 +53,8 @@ def _turn(mask: Array | None, sources: int) -> Array:
 
 def _work(products: int, k: Array, v: Array) -> tuple[int, int, Array]:
     """`pool`, `parts`, and room for the parts."""
-    pool, parts = shared(_NANOSECONDS * products)
-    parts = min(parts, _PARTS_EACH * pools.planned_threads())
+    pool, parts = shared(PRODUCT_NANOSECONDS * products)
+    parts = min(parts, PARTS_EACH * pools.planned_threads())  # each has its own room
     shape, zeros = room_shape(parts, k.shape[1], max(k.shape[3], v.shape[3]))
     room = np.empty(shape, np.float32)
     room[:, -zeros:] = 0

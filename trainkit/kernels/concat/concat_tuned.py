@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import shared, thread_pool
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared, thread_pool
 
 Array = Any
 
@@ -18,12 +18,8 @@ COPIED_ROWS = kernel_family.Family(
     "copied_rows", "concat.concat_compiled", "copied_rows", exact=True
 )
 
-FEWEST = 1 << 18
-"""Elements from which on an array is asked about; fewer lie in the cache of one core."""
 _SHORTEST = 16
 """Numbers of a row below which a copy of its own takes longer than one number after the other."""
-_NANOSECONDS = 0.3
-"""What a copy of a number takes on one core."""
 
 
 def concatenate(*xs: Array, axis: int) -> Array | None:
@@ -92,4 +88,4 @@ def _kernel(rows: int, lengths: Sequence[int]) -> Any:
 
 
 def _copy(run: Any, source: Array, target: Array) -> None:
-    run(*shared(_NANOSECONDS * source.size), source, target)
+    run(*shared(2 * BYTE_NANOSECONDS * source.nbytes), source, target)

@@ -31,7 +31,7 @@ from trainkit.kernels.matmul.epilogue_tuned import Epilogue, finish
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.product_tuned import product
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
@@ -46,8 +46,6 @@ FEWEST_CHANNELS = 2
 """Gradients by the input are summed for 16 channels at a time: for a single one that is in vain."""
 STEPS_SECONDS = 1e-4
 """What the plain version takes for the smallest convolution."""
-_NANOSECONDS = 0.02
-"""What the compiled version takes for a product on one core."""
 
 _WIDE_PRODUCT = 1 << 18
 """Weights from which on the gradient by a kernel of one element is left to products: these lay the
@@ -183,7 +181,7 @@ def _geometry(
 def _pool(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
     """The pool for a convolution, 0 for one that is short."""
     products = batch * math.prod(w.out) * math.prod(w.window) * channels * filters / groups
-    return shared(_NANOSECONDS * products)[0]
+    return shared(PRODUCT_NANOSECONDS * products)[0]
 
 
 def forward(

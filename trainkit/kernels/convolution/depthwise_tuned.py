@@ -18,7 +18,7 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
@@ -46,8 +46,6 @@ long, whatever the caches are."""
 TABLES = 256
 EMPTY_LINES = np.empty((0, 0, 0), np.float32)
 _NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_LINES, (np.float32(0), np.float32(0))
-_STEP_NANOSECONDS, _NANOSECONDS = 0.03, 0.03
-"""What one core takes for a product, and for an element that it reads or writes."""
 
 
 def serves(w: Windows, channels: int, filters: int, groups: int) -> bool:
@@ -119,7 +117,7 @@ def _bands(batch: int, lines: int) -> int:
 def _nanoseconds(w: Windows, x: int, y: int) -> float:
     """What one core takes for a convolution between arrays of so many numbers."""
     steps = min(x, y) * math.prod(w.window)
-    return _STEP_NANOSECONDS * steps + _NANOSECONDS * (x + y)
+    return PRODUCT_NANOSECONDS * steps + 4 * BYTE_NANOSECONDS * (x + y)
 
 
 def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:

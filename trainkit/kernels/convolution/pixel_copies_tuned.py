@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import shared, thread_pool
+from trainkit.kernels.threads.thread_pool import (
+    BYTE_NANOSECONDS,
+    FEWEST_COPIED,
+    shared,
+    thread_pool,
+)
 
 Array = Any
 
@@ -16,11 +21,6 @@ _F32 = np.dtype(np.float32)
 _FILE = "convolution.pixel_copies_compiled"
 STRIDED = kernel_family.Family("strided_pixels", _FILE, "strided_pixels", exact=True)
 SPREAD = kernel_family.Family("spread_pixels", _FILE, "spread_pixels", exact=True)
-
-FEWEST = 1 << 18
-"""Elements of a result from which on threads share it; fewer lie in the cache of one core."""
-_NANOSECONDS = 0.3
-"""What a copy of a number takes on one core."""
 
 
 def strided_pixels(x: Array, strides: Sequence[int]) -> Array | None:
@@ -37,7 +37,7 @@ def strided_pixels(x: Array, strides: Sequence[int]) -> Array | None:
     run = STRIDED.find((), _seconds(y)) if y is not None else None
     if y is None or run is None:
         return None
-    run(*shared(_NANOSECONDS * y.size), x, y, down, across)
+    run(*shared(2 * BYTE_NANOSECONDS * y.nbytes), x, y, down, across)
     return y
 
 
@@ -58,7 +58,7 @@ def spread_pixels(
     run = SPREAD.find((), _seconds(y)) if y is not None else None
     if y is None or run is None:
         return None
-    run(*shared(_NANOSECONDS * y.size), x, y, *start, *strides)
+    run(*shared(2 * BYTE_NANOSECONDS * y.nbytes), x, y, *start, *strides)
     return y
 
 
@@ -81,5 +81,5 @@ def _is_served(x: Array) -> bool:
 def _result(shape: tuple[int, ...]) -> Array | None:
     """Room for a result, `None` for a small one."""
     images, lines, points, channels = shape
-    large = images * lines * points * channels >= FEWEST
+    large = images * lines * points * channels >= FEWEST_COPIED
     return np.empty(shape, np.float32) if large else None

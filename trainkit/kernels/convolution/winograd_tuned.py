@@ -19,7 +19,7 @@ from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, ro
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
 
 Array = Any
 Pair = tuple[int, int]
@@ -51,8 +51,6 @@ _SHARED_SUMS = 1 << 18
 """Sums of products of a share of the tiles, at most: half of a usual second cache."""
 _MOST_SHARES, _SHARE_TILES = 8, 384
 """Shares, and tiles of one of them, at least: adding up their sums takes a thirtieth then."""
-_NANOSECONDS = 0.006
-"""What a multiplication of direct sums takes in this way on one core."""
 
 
 def serves(
@@ -110,7 +108,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     tiles = x.shape[0] * _tiles(w.out)
     row, grads_row = row_size(channels), row_size(filters)
     sums_row = row_size(-(-filters // width) * width)
-    pool, parts = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
+    pool, parts = shared(PRODUCT_NANOSECONDS * PRODUCTS * tiles * channels * filters)
     sums = PRODUCTS * row_size(channels * sums_row) + LINE
     shares = _shares(tiles, sums)
     strip = 2 * _strip(4 * PRODUCTS * (row + grads_row), rows)
@@ -190,8 +188,8 @@ def _results(
     division = _division(tiles, channels, width, blocks, rows)
     size = 0 if division.alone else blocks * PRODUCTS * row_size(channels * width)
     packed = np.empty(size + LINE, np.float32)
-    pool, _ = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
-    parts = min(division.tasks, 4 * pools.compute_threads()) if pool else 1
+    pool, _ = shared(PRODUCT_NANOSECONDS * PRODUCTS * tiles * channels * filters)
+    parts = min(division.tasks, PARTS_EACH * pools.compute_threads()) if pool else 1
     y = np.empty((batch, *out, filters), x.dtype)
     noted = np.zeros((parts, lanes), np.float32)
     images = _image_bits(x), kernel_family.owned(kernel).reshape(9, *kernel.shape[2:])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.jit.kernel_family import Family
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.jit.kernel_family import BYTES_PER_SECOND, Family
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -23,8 +23,6 @@ _KERNELS = {
 }
 """By the dtype of the array: the kernel, and the dtype that it gives."""
 _DTYPES = {"bfloat16": _BF16, "float32": _F32}
-_PLAIN, _NANOSECONDS = 0.5e-9, 0.1
-"""Seconds that `astype` takes for an element, and nanoseconds that the kernel does."""
 
 
 def cast_array(x: Array, dtype: Any) -> Array:
@@ -44,13 +42,13 @@ def _by_kernel(x: Array, dtype: Any) -> Array | None:
     family, result_dtype = _KERNELS.get(x.dtype, (None, None))
     if family is None or dtype != result_dtype or type(x) is not np.ndarray:
         return None
-    run = family.find((), _PLAIN * x.size)
+    run = family.find((), 6 * x.size / BYTES_PER_SECOND)
     if run is None:
         return None
     if not x.flags.forc:  # as repeated gradients of means: NumPy copies bits as fast as floats
         x = x.view(f"u{x.itemsize}").copy(order="K").view(x.dtype)
     y = np.empty_like(x, result_dtype)  # in the order of x, as `astype` has it
-    run(*shared(_NANOSECONDS * x.size), x.ctypes.data, y.ctypes.data, x.size)
+    run(*shared(BYTE_NANOSECONDS * (x.nbytes + y.nbytes)), x.ctypes.data, y.ctypes.data, x.size)
     return y
 
 

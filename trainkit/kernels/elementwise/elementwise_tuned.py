@@ -9,8 +9,8 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit.array_kernel import ArrayKernel
-from trainkit.kernels.jit.kernel_family import Family, owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family, owned
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -24,13 +24,13 @@ are not fused serve all sizes: one thread is 8 to 12 times faster than their lon
 
 
 def _kernel(name: str, takes: str, plain: float, fewest: int = 1, **facts: Any) -> ArrayKernel:
-    facts = {"plain": plain, "compiled": plain / 8, "fewest": fewest, **facts}
+    facts = {"plain": plain, "fewest": fewest, **facts}
     return ArrayKernel(name, "elementwise.elementwise_compiled", name, takes, **facts)
 
 
 def _exact(name: str, takes: str, plain: float, fewest: int) -> ArrayKernel:
     """One that does what NumPy does in a single pass, and is called more slowly."""
-    return _kernel(name, takes, plain, fewest, compiled=0.1, exact=True)
+    return _kernel(name, takes, plain, fewest, exact=True)
 
 
 relu = _exact("relu", "flat", 0.3, 1 << 12)
@@ -59,8 +59,6 @@ gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", 2.5, PARALLEL)
 # ------------------------------------------------------------------ bfloat16
 
 _BF16 = bfloat16.dtype
-_SECONDS, _NANOSECONDS = 2e-9, 0.1
-"""What `ml_dtypes` takes for an element, and nanoseconds that the kernels do."""
 
 
 def by_dtype(kernel: ArrayKernel) -> Callable[..., Array | None]:
@@ -83,11 +81,11 @@ def _of_bits(half: Family, arrays: tuple[Array, ...]) -> Array | None:
         return None
     if any(a.dtype not in (_BF16, np.bool_) for a in arrays) or not x.size:
         return None
-    run = half.find((), _SECONDS * x.size)
+    run = half.find((), BFLOAT16_SECONDS * x.size)
     if run is None:
         return None
     y = np.empty(x.shape, _BF16)
     flat = [owned(a).reshape(-1) for a in (*arrays, y)]
     bits = [a.view(np.uint16) if a.dtype is _BF16 else a for a in flat]
-    run(*shared(_NANOSECONDS * x.size), *bits)
+    run(*shared(BYTE_NANOSECONDS * sum(a.nbytes for a in flat)), *bits)
     return y

@@ -22,7 +22,7 @@ from trainkit.kernels.jit.kernel_library import address_of
 from trainkit.kernels.jit.numpy_inner_loops import DATA, available, built_in, loop_of
 from trainkit.kernels.jit.object_loader import linker
 from trainkit.kernels.threads.pool_code import library_prefix, pool_text
-from trainkit.kernels.threads.thread_pool import thread_pool
+from trainkit.kernels.threads.thread_pool import MOST_PARTS, thread_pool
 
 Array = Any
 
@@ -169,7 +169,7 @@ class _Wide:
     ) -> bytes:
         """What the machine code is given for such a call."""
         loop, data = loop_of(ufunc, (dtype,) * count + (result,))
-        parts = max(2, min(64, math.ceil(size / _PART)))
+        parts = max(2, min(MOST_PARTS, math.ceil(size / _PART)))
         steps = [0 if numbers >> i & 1 else dtype.itemsize for i in range(count)]
         words = [loop, data or 0, size, parts, count + 1, *steps, result.itemsize]
         if len(self._plans) >= _MOST_PLANS:

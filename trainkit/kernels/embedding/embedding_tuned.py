@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -18,8 +18,6 @@ SUM_BY_ID = kernel_family.Family("sum_by_id", "embedding.embedding_compiled", "s
 ADD_BY_ID = kernel_family.Family(
     "add_by_id", "embedding.embedding_compiled", "add_by_id", exact=True
 )
-_NANOSECONDS = 0.1
-"""What the compiled kernel takes for an element."""
 
 
 def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
@@ -59,7 +57,7 @@ def add_by_id(result: Array, ids: Array, rows: Array) -> bool:
 
 def _arguments(rows: Array, ids: Array, result: Array) -> tuple[Any, ...]:
     """What a kernel takes: the pool, the parts, and the arrays in its layout."""
-    pool, parts = shared(_NANOSECONDS * (rows.size + result.size))
+    pool, parts = shared(BYTE_NANOSECONDS * (rows.nbytes + result.nbytes))
     parts = min(parts, pools.compute_threads())  # each of them looks at all ids
     flat = ids.reshape(-1).astype(np.int64, copy=False)
     return pool, parts, owned(rows), owned(flat), result

@@ -1,9 +1,9 @@
 """Kernels over arrays of a common layout, declared by a line: what they take, give and cost.
 
-A declaration that takes "rows", with plain=4.0 and compiled=0.35, stands for: the array is float32,
-its last axis is a row; where the plain version has taken long enough, at 4 ns for an element, the
-compiled one takes a matrix in row-major order, fills another, and is shared out by 0.35 ns for an
-element. The function that does so is written at the first call.
+A declaration that takes "rows", with plain=4.0, stands for: the array is float32, its last axis is
+a row; where the plain version has taken long enough, at 4 ns for an element, the compiled one takes
+a matrix in row-major order, fills another, and is shared out by the bytes of both. The function
+that does so is written at the first call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from trainkit.core.dispatch.facets import Tuned
 from trainkit.kernels.jit.kernel_family import SMALLEST_SECONDS, Family, owned
 from trainkit.kernels.jit.kernel_library import lies_here
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 _LIKE = "{x}.dtype is f32 and {x}.shape == shape"
 _NUMBERS = "owned({x}).reshape(-1)"
@@ -54,7 +54,7 @@ def call({inputs}{width}):
         return None
     {default}
     {rooms}
-    pool, parts = shared(compiled * size)
+    pool, parts = shared(nanoseconds * size)
     run(pool, {parts}, {taken}, {filled})
     return {results}
 """
@@ -87,7 +87,6 @@ class ArrayKernel(Family):
         gives: the layout of each result: "flat" and "rows" like the inputs, "each" a number for
             each row, "shares" sums over rows, which the kernel makes in `shares` parts.
         plain: nanoseconds that the plain version takes for an element.
-        compiled: nanoseconds that the compiled one takes for an element on one core.
         fewest: arrays of fewer elements are left to the plain version, which is as fast there:
             measured by one thread.
         asked: elements from which on an operation asks, if that is more. Where no kernels came
@@ -107,7 +106,6 @@ class ArrayKernel(Family):
         gives: str = "",
         *,
         plain: float,
-        compiled: float,
         fewest: int = 1,
         asked: int = 1,
         exact: bool = False,
@@ -118,7 +116,7 @@ class ArrayKernel(Family):
         self._layouts = takes, gives
         self._facts = {
             "plain": plain * 1e-9,
-            "compiled": compiled,
+            "nanoseconds": BYTE_NANOSECONDS * _element_bytes(takes, gives),
             "fewest": fewest,
             "shares": shares,
         }
@@ -172,6 +170,14 @@ class ArrayKernel(Family):
 def _least(plain: float) -> int:
     """Elements from which on calls count, so that asking for a smaller one would be in vain."""
     return math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
+
+
+def _element_bytes(takes: str, gives: str) -> int:
+    """What a kernel reads and writes for each element of its first input."""
+    layouts = takes.split()
+    sizes = {"flat": 4, "rows": 4, "mask": 1}
+    main = next(layout for layout in layouts if layout in ("flat", "rows"))
+    return sum(sizes.get(layout, 0) for layout in (*layouts, *(gives or main).split()))
 
 
 def _text_of(takes: str, gives: str, exact: bool) -> str:

@@ -51,6 +51,9 @@ FLOPS_PER_SECOND = 5e10
 BYTES_PER_SECOND = 5e9
 """What plain versions read and write, for estimates of the time that they take."""
 
+BFLOAT16_SECONDS = 2e-9
+"""What the loops of `ml_dtypes` take for a number."""
+
 MODES = ("off", "hot", "eager")
 
 

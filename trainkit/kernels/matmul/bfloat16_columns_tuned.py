@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.jit.kernel_family import Family
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -16,8 +16,6 @@ _FILE = "matmul.bfloat16_columns_compiled"
 _SUMS = Family("bfloat16_column_sums", _FILE, "column_sums", alone=True)
 _RECTIFIED = Family("bfloat16_rectified_gradient", _FILE, "rectified_gradient", alone=True)
 _BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
-_PLAIN, _NANOSECONDS = 2e-9, 0.15
-"""Seconds that NumPy takes for an element, and nanoseconds that the kernels do."""
 _SHARES = 8
 """Parts that rows are summed in, so many on every machine."""
 _FEWEST_ROWS = 16
@@ -31,7 +29,7 @@ def column_sums(rows: Array) -> Array | None:
         return None
     bits = np.ascontiguousarray(rows).view(_BITS)
     sums = _sums_of(rows)
-    run(*shared(_NANOSECONDS * rows.size), bits, bits, np.empty((0, 0), _BITS), sums)
+    run(*shared(BYTE_NANOSECONDS * rows.nbytes), bits, bits, np.empty((0, 0), _BITS), sums)
     return _total(sums)
 
 
@@ -46,14 +44,15 @@ def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
     result = np.empty(g.shape, _BF16)
     g, y, rows = (np.ascontiguousarray(a).reshape(-1, a.shape[-1]) for a in (g, y, result))
     sums = _sums_of(g)
-    run(*shared(_NANOSECONDS * g.size), g.view(_BITS), y.view(_BITS), rows.view(_BITS), sums)
+    work = shared(3 * BYTE_NANOSECONDS * g.nbytes)
+    run(*work, g.view(_BITS), y.view(_BITS), rows.view(_BITS), sums)
     return result, _total(sums)
 
 
 def _kernel(family: Family, g: Array) -> Any:
     if g.dtype is not _BF16 or not g.ndim or not g.size:
         return None
-    return family.find((), _PLAIN * g.size)
+    return family.find((), BFLOAT16_SECONDS * g.size)
 
 
 def _sums_of(rows: Array) -> Array:

@@ -9,13 +9,11 @@ import numpy as np
 
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.normalization.norm_tuned import NONE, Rectifier
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
 EPILOGUE = kernel_family.Family("epilogue", "matmul.epilogue_compiled", "epilogue")
-_NANOSECONDS = 0.2
-"""What the kernel takes for an element."""
 _F32 = np.dtype(np.float32)
 EMPTY_VECTOR, EMPTY_MATRIX = np.empty(0, _F32), np.empty((0, 0), _F32)
 """Stand for what there is not."""
@@ -78,11 +76,11 @@ def finish(y: Array, epilogue: Epilogue) -> bool:
     Returns:
         False, and leaves `y` as it is, where there is no kernel for it.
     """
-    run = EPILOGUE.find((), y.size * _NANOSECONDS * 1e-9)
+    nanoseconds = 2 * BYTE_NANOSECONDS * y.nbytes
+    run = EPILOGUE.find((), nanoseconds * 1e-9)
     if run is None or not y.flags.c_contiguous or not fits(epilogue, y.shape) or not y.size:
         return False
     rows = y.reshape(-1, y.shape[-1])
     residual = epilogue.residual_of(rows.shape, EMPTY_MATRIX)
-    work = shared(_NANOSECONDS * y.size)
-    run(*work, epilogue.factor, epilogue.shift, residual, rows, *epilogue.limits)
+    run(*shared(nanoseconds), epilogue.factor, epilogue.shift, residual, rows, *epilogue.limits)
     return True

@@ -20,7 +20,12 @@ from trainkit.kernels.jit.kernel_family import Family
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, FAR_BYTES, block_columns, block_tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
-from trainkit.kernels.threads.thread_pool import thread_pool
+from trainkit.kernels.threads.thread_pool import (
+    PART_NANOSECONDS,
+    PARTS_EACH,
+    PRODUCT_NANOSECONDS,
+    thread_pool,
+)
 
 Array = Any
 
@@ -44,12 +49,8 @@ _LEAST_WORK = 1 << 18
 """Multiplications up to which OpenBLAS uses one thread, and is left alone."""
 _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
-BLOCK_WORK = 1_500_000
-"""Multiplications that are worth a thread's while: some 20 microseconds."""
-PARTS_EACH, LEAST_PARTS = 4, 16
-"""Parts of a stack for each thread, and so many at least."""
-MOST_BLOCKS_EACH = 8
-"""Blocks of a product for each thread, at most."""
+BLOCK_WORK = int(PART_NANOSECONDS / PRODUCT_NANOSECONDS)
+"""Multiplications that are worth a thread's while."""
 COPIED_ROW, COPIED_COLUMN = 20, 8
 """As many products take as long as to lay a number of a row, or of a column, beside others."""
 WAITED = 0.25
@@ -255,7 +256,7 @@ def stack_shares(
     work = count * rows * depth * columns
     helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    shares = max(LEAST_PARTS, PARTS_EACH * threads)
+    shares = PARTS_EACH * threads
     each_threads = 1 if count >= shares else threads
     height, width, blocks = block_sizes(rows, depth, columns, each_threads, size)
     parts = min(count * blocks, max(1, min(shares, work // BLOCK_WORK)))
@@ -280,7 +281,7 @@ def block_sizes(
     near = -(-cache_bytes(2) // size // tall // min(depth, BLOCK_DEPTH))
     min_down = -(-tiles_down // near)
     work = rows * depth * columns
-    max_blocks = min(MOST_BLOCKS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
+    max_blocks = min(PARTS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
     best, fewest_seconds = (0, 0, 0), math.inf
     for down in range(min_down, min(tiles_down, max(min_down, max_blocks)) + 1):
         height = tall * -(-tiles_down // down)

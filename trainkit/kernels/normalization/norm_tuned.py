@@ -12,7 +12,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -23,11 +23,10 @@ ROWS = ArrayKernel(
     "rows",
     "rows ones zeros number width",
     plain=6.4,
-    compiled=0.12,
 )
 ROWS_GRADIENT = ArrayKernel(
     "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient",
-    "rows rows ones number width", "rows shares shares", plain=12.8, compiled=0.3,
+    "rows rows ones number width", "rows shares shares", plain=12.8,
 )  # fmt: skip
 
 
@@ -77,8 +76,6 @@ NONE, RELU, RELU6 = Rectifier(), Rectifier(1, 0.0), Rectifier(2, 0.0, 6.0)
 _EMPTY = np.empty(0, np.float32)
 WORKERS = 16
 """How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
-_NANOSECONDS = 0.25
-"""What the kernels over columns take for an element."""
 
 
 def _matrix(x: Array, features: int) -> Array:
@@ -169,7 +166,7 @@ def normalized_columns(
     features = x.shape[-1]
     y, moments = np.empty(x.shape, x.dtype), np.empty((2, features), np.float32)
     run(
-        *shared(_NANOSECONDS * x.size),
+        *shared(2 * BYTE_NANOSECONDS * x.nbytes),
         _matrix(x, features),
         _filled(scale, features, 1.0),
         _filled(offset, features, 0.0),
@@ -219,7 +216,7 @@ def normalized_columns_gradient(
     features = x.shape[-1]
     result, sums = np.empty(x.shape, x.dtype), np.empty((2, features), np.float32)
     run(
-        *shared(_NANOSECONDS * x.size),
+        *shared(2 * BYTE_NANOSECONDS * x.nbytes),
         _matrix(g, features),
         _matrix(x, features),
         _filled(scale, features, 1.0),

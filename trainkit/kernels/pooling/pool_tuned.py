@@ -16,7 +16,7 @@ from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -38,12 +38,9 @@ AVERAGE_POOL, AVERAGE_POOL_GRADIENT = (
 
 rectified_gradient = ArrayKernel(
     "rectified_gradient", "pooling.pool_compiled", "rectified_gradient", "rows rows", "rows shares",
-    plain=3.2, compiled=0.15, shares=8,
+    plain=3.2, shares=8,
 )  # fmt: skip
 """`g` of (g, y) where y is above 0, and its sum for each feature, or `None`."""
-
-_NANOSECONDS = 0.15
-"""What the compiled kernels take for an element that they read or write, on one core."""
 
 
 def _found(families: dict[Any, kernel_family.Family], passes: int, *arrays: Array) -> Any:
@@ -62,7 +59,7 @@ def _addable(w: Windows, *arrays: Array) -> tuple[Array, ...]:
 
 def _work(*arrays: Array) -> tuple[int, int]:
     """The pool, and one part for each image."""
-    threads, parts = shared(_NANOSECONDS * sum(a.size for a in arrays))
+    threads, parts = shared(BYTE_NANOSECONDS * sum(a.nbytes for a in arrays))
     return threads, len(arrays[0]) if parts > 1 else 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
@@ -28,10 +28,8 @@ DROPPED = kernel_family.Family(
 
 FEWEST_DROPPED = 1 << 10
 """Smaller arrays are left to NumPy without a further look."""
-MANY_WORDS, MANY_FLOATS = 1 << 14, 1 << 17
-"""From these sizes on the work is shared out."""
-_WORD_NANOSECONDS, _FLOAT_NANOSECONDS, _DRAW_NANOSECONDS = 1.0, 0.3, 0.6
-"""What the compiled versions take for a word, a float and a drawn one, in memory, on one core."""
+_WORD_NANOSECONDS = 1.0
+"""What a word takes on one core, of which two floats are made."""
 _HALVES_PER_BLOCK = 8
 _LOW = (1 << 64) - 1
 
@@ -48,7 +46,7 @@ def words(key: int, counter: int, count: int) -> Array | None:
     if run is None:
         return None
     stream_words = np.empty((count + 3) // 4 * 4, np.uint64)
-    work = shared(_WORD_NANOSECONDS * count) if count >= MANY_WORDS else (0, 1)
+    work = shared(_WORD_NANOSECONDS * count)
     run(*work, counter & _LOW, counter >> 64 & _LOW, key & _LOW, stream_words)
     return stream_words[:count]
 
@@ -72,7 +70,7 @@ def scaled_floats(
     block, inside = divmod(first, _HALVES_PER_BLOCK)
     counter += block
     floats = np.empty((inside + count + 1) // 2 * 2, np.float32)
-    work = shared(_DRAW_NANOSECONDS * count) if count >= MANY_WORDS else (0, 1)
+    work = shared(_WORD_NANOSECONDS / 2 * count)
     start = counter & _LOW, counter >> 64 & _LOW, key & _LOW
     run(*work, *start, scale, offset, floats)
     # the array itself where all of it is wanted: a view would not own its memory
@@ -88,6 +86,6 @@ def dropped(x: Array, keep_mask: Array, scale: float) -> Array | None:
         return None
     result = np.empty(x.shape, np.float32)
     flat_arrays = (owned(a).reshape(-1) for a in (x, keep_mask))
-    work = shared(_FLOAT_NANOSECONDS * x.size) if x.size >= MANY_FLOATS else (0, 1)
+    work = shared(BYTE_NANOSECONDS * (2 * x.nbytes + keep_mask.nbytes))
     run(*work, *flat_arrays, np.float32(scale), result.reshape(-1))
     return result

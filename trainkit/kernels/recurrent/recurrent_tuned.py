@@ -12,7 +12,7 @@ from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul.product_tuned import pooled_product
 from trainkit.kernels.recurrent.recurrent_reference import before, rows
 from trainkit.kernels.reductions.reductions_tuned import leading_sum
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
@@ -37,8 +37,6 @@ SAMPLES = 8
 """How many samples a worker takes, a multiple of 8. More of them gain a tenth at most."""
 STEP_SECONDS = 3e-5
 """What the calls of NumPy take for one step, whatever its size."""
-_NANOSECONDS = 0.03
-"""What a compiled kernel takes on one core for a product and its sum."""
 
 
 def _found(
@@ -54,7 +52,7 @@ def _found(
     run = family.find((), seconds)
     if run is None:
         return None
-    pool, parts = shared(_NANOSECONDS * batch * steps * kernel.size)
+    pool, parts = shared(PRODUCT_NANOSECONDS * batch * steps * kernel.size)
     return functools.partial(run, pool, min(parts, -(-batch // SAMPLES)))
 
 

@@ -13,7 +13,7 @@ from trainkit.core.dispatch.native import row_products, row_square_sums, row_sum
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, shared
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -62,12 +62,9 @@ FEWEST_OF_ALL = 1 << 21
 """The largest of fewer elements NumPy finds by one core as fast."""
 _FEWEST_COLUMNS = 256
 """Columns that are worked on at a time, or more, whatever the first cache."""
-_WHOLE = 64
-"""Rows that an array is divided into, of which all elements are reduced."""
-_NANOSECONDS, _RUNNING_NANOSECONDS = 0.12, 0.4
-"""What compiled maxima, minima and running sums take for an element."""
 _SUM_SECONDS, _SUM_NANOSECONDS = 5e-11, 0.06
-"""What BLAS takes for an element of a sum, and the compiled kernel on one core."""
+"""What BLAS takes for an element of a sum, and the compiled kernel on one core: of columns the
+parts have sums of their own, so that this decides on roundings."""
 _SHARES = 16
 """Rows are shared out among so many sums at most; the work alone decides among how many."""
 _FEWEST_ROWS = 4
@@ -140,13 +137,13 @@ def _row_extreme(name: str, x: Array) -> Array | None:
     if run is None:
         return None
     y = np.empty(len(x), np.float32)
-    run(*shared(_NANOSECONDS * x.size), x, y)
+    run(*shared(BYTE_NANOSECONDS * x.nbytes), x, y)
     return y
 
 
 def _whole_extreme(name: str, x: Array) -> Array | None:
-    end = x.size // _WHOLE * _WHOLE
-    rows = _row_extreme(name, x[:end].reshape(_WHOLE, -1))
+    end = x.size // MOST_PARTS * MOST_PARTS
+    rows = _row_extreme(name, x[:end].reshape(MOST_PARTS, -1))
     if rows is None:
         return None
     return getattr(np, name)(np.concatenate([rows, x[end:]]))
@@ -158,7 +155,7 @@ def _column_extreme(name: str, x: Array) -> Array | None:
     if run is None:
         return None
     y = np.empty((outer, inner), np.float32)
-    pool, parts = shared(_NANOSECONDS * x.size)
+    pool, parts = shared(BYTE_NANOSECONDS * x.nbytes)
     run(pool, parts, x, y, _columns_each(outer, inner, parts))
     return y
 
@@ -185,7 +182,7 @@ def running_sum(x: Array, axis: int) -> Array | None:
     if run is None:
         return None
     y = np.empty(x.shape, np.float32)
-    pool, parts = shared(_RUNNING_NANOSECONDS * x.size)
+    pool, parts = shared(2 * BYTE_NANOSECONDS * x.nbytes)
     if inner == 1:
         run(pool, parts, x.reshape(-1, size), y.reshape(-1, size))
     else:

@@ -15,13 +15,13 @@ FEWEST = 1 << 13
 
 
 def _kernel(name: str, builder: str, takes: str, gives: str, **facts: Any) -> ArrayKernel:
-    costs = {"plain": 6.4, "compiled": 0.35, "asked": FEWEST, **facts}
+    costs = {"plain": 6.4, "asked": FEWEST, **facts}
     return ArrayKernel(name, "softmax.softmax_compiled", builder, takes, gives, **costs)
 
 
 SOFTMAX = _kernel("softmax", "softmax", "rows", "rows", plain=4.0)
 SOFTMAX_GRADIENT = _kernel(
-    "softmax_rows_gradient", "softmax_gradient", "rows rows", "rows", plain=2.4, compiled=0.12
+    "softmax_rows_gradient", "softmax_gradient", "rows rows", "rows", plain=2.4
 )
 LOG_SOFTMAX = _kernel("log_softmax", "log_softmax", "rows", "rows", plain=3.0)
 LOG_SOFTMAX_GRADIENT = _kernel(
@@ -49,7 +49,7 @@ dense_loss_and_gradients = _kernel(
 
 scaled_rows = _kernel(
     "scaled_rows", "scaled_rows", "each rows", "rows",
-    plain=2.4, compiled=0.12, asked=1, exact=True,
+    plain=2.4, asked=1, exact=True,
 )  # fmt: skip
 """Rows of (g, gradients) times the numbers g, or `None`; the same bits as NumPy's."""
 

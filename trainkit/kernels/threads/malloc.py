@@ -18,7 +18,7 @@ from functools import lru_cache
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # their numbers in malloc.h
 LARGEST_BYTES = 1 << 28
 """Arrays up to this size are made in kept memory."""
-KEPT_BYTES = 1 << 29
+KEPT_BYTES = 2 * LARGEST_BYTES
 """As much free memory is kept at the end of the heap."""
 
 

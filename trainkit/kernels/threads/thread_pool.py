@@ -98,9 +98,17 @@ def thread_pool() -> ThreadPool | None:
     return pool
 
 
-_MOST_PARTS = 64
-_PART_NANOSECONDS = 20_000
+MOST_PARTS = 64
+PARTS_EACH = 4
+"""Parts for each thread where the threads are counted: who is held up leaves the rest to others."""
+PART_NANOSECONDS = 20_000
 """Work that is worth the wait for a helper, which takes about as long to wake."""
+PRODUCT_NANOSECONDS = 0.02
+"""What compiled kernels take on one core for a multiplication and its addition."""
+BYTE_NANOSECONDS = 0.03
+"""What those that pass over arrays take for a byte that they read or write: 0.01 to 0.07."""
+FEWEST_COPIED = 1 << 18
+"""Numbers from which on a copy is shared out: fewer lie in the cache of one core."""
 
 
 def shared(nanoseconds: float) -> tuple[int, int]:
@@ -108,8 +116,8 @@ def shared(nanoseconds: float) -> tuple[int, int]:
 
     The number of parts depends on the work alone, so that any machine divides it in the same way.
     """
-    parts = int(nanoseconds / _PART_NANOSECONDS)
+    parts = int(nanoseconds / PART_NANOSECONDS)
     if parts < 2:
         return 0, 1
     pool = thread_pool()
-    return (pool.run_address if pool else 0), min(parts, _MOST_PARTS)
+    return (pool.run_address if pool else 0), min(parts, MOST_PARTS)

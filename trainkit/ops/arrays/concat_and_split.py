@@ -29,6 +29,7 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.concat import concat_tuned
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -69,7 +70,7 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
     promotion=COMMON,
     semantics=ARRANGEMENT,
     text="alone",
-    tuned=Tuned(concat_tuned.concatenate, exact=True, fewest=concat_tuned.FEWEST),
+    tuned=Tuned(concat_tuned.concatenate, exact=True, fewest=FEWEST_COPIED),
     direct=Direct("join", (False,)),
 )
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
@@ -216,7 +217,7 @@ def _pieces_on_pool(x: Array, *, parts: Any, axis: int) -> Any:
     semantics=ARRANGEMENT,
     lowering=TRACE,
     text="beside numbers",
-    tuned=Tuned(_pieces_on_pool, exact=True, fewest=concat_tuned.FEWEST),
+    tuned=Tuned(_pieces_on_pool, exact=True, fewest=FEWEST_COPIED),
 )
 def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""

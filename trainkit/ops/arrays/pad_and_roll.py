@@ -18,6 +18,7 @@ from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.kernels.convolution import pixel_copies_tuned
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, like, needs_values
@@ -224,7 +225,7 @@ def _pad_on_pool(x: Array, *, pad_width: Any, mode: str, value: Any) -> Array | 
     name="pad",
     semantics=ARRANGEMENT,
     text="beside numbers",
-    tuned=Tuned(_pad_on_pool, exact=True, fewest=pixel_copies_tuned.FEWEST),
+    tuned=Tuned(_pad_on_pool, exact=True, fewest=FEWEST_COPIED),
 )
 def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
     """More elements at the ends of the axes."""

@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 UPDATES = kernel_family.Family("update", "jit.llvm_text", "text_kernel", exact=True, alone=True)
 
@@ -26,8 +26,6 @@ PIECE = 16_384
 
 _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
 """What one NumPy step of a program costs."""
-_NANOSECONDS = 0.15
-"""What the call takes on one core for an element of each buffer, in memory."""
 
 
 class FlatUpdate:
@@ -41,6 +39,7 @@ class FlatUpdate:
         self.program = program
         self.n_buffers = len(program.arrays)
         self.n_scalars = len(program.scalars)
+        self._nanoseconds = BYTE_NANOSECONDS * self.n_buffers * program.dtype.itemsize
         self._key = (flat_kernel(program),) if has_expressions(program) else None
         self._numbers = [float(x.value) for x in program.numbers]
         self._n_steps = len(program.steps)
@@ -70,7 +69,7 @@ class FlatUpdate:
         call = UPDATES.find(self._key, self._n_steps * seconds)
         if call is None:
             return False
-        pool = (0, 1) if total < WIDE else shared(_NANOSECONDS * self.n_buffers * total)
+        pool = (0, 1) if total < WIDE else shared(self._nanoseconds * total)
         is_updated: bool = call(*pool, *scalars, *self._numbers, *buffers)
         return is_updated
 
