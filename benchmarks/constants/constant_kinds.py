@@ -93,6 +93,8 @@ OF_NO_MACHINE = {
         kernels/jit/python_entry.py ALIGNED
         kernels/jit/half_vectors.py I16 HALF _EVEN _QUIET _NAN_BITS _SIGN
         kernels/jit/simd.py BYTES
+        kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
+        kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
         kernels/matmul/bfloat16_compiled.py _PAGE _NEGATIVE _MINUS_INF
         kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING
         kernels/threads/malloc.py _TRIM_THRESHOLD
@@ -143,6 +145,7 @@ OF_NO_MACHINE = {
                 kernels/jit/elements.py PART_STEP
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
+        kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
         kernels/reductions/reductions_compiled.py _NEAR
