@@ -8,6 +8,7 @@ all shapes, and one code serves them all at one call. `llvm/flat_kernel.py` writ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,7 @@ def _needed_steps(steps: Sequence[Elementwise], results: Sequence[View]) -> list
     return needed_steps[::-1]
 
 
+@lru_cache(maxsize=64)
 def array_function(program: FlatProgram, xp: Any) -> Callable[..., tuple[Any, ...]]:
     """A function of the arrays, then the scalars of a program, that gives its results.
 

@@ -43,7 +43,6 @@ class FlatUpdate:
         self._key = (flat_kernel(program),) if has_expressions(program) else None
         self._numbers = [float(x.value) for x in program.numbers]
         self._n_steps = len(program.steps)
-        self._steps: Callable[..., tuple[Any, ...]] | None = None
 
     @property
     def kernel_key(self) -> kernel_family.Key | None:
@@ -85,11 +84,10 @@ class FlatUpdate:
         total = sum(member[0].size for member in members)
         if not self.run(buffers, len(members), total, scalars):
             numbers = [np.asarray(x, self.program.dtype) for x in scalars]
-            if self._steps is None:
-                self._steps = array_function(self.program, np)
+            steps = array_function(self.program, np)
             targets = [self.program.target(i) for i in range(len(self.program.results))]
             for member in members:
-                self._run_in_pieces(self._steps, member, numbers, targets)
+                self._run_in_pieces(steps, member, numbers, targets)
 
     @staticmethod
     def _run_in_pieces(

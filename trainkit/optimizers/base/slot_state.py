@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.core import devices, dtypes
 from trainkit.core.devices import XP_OF
 from trainkit.core.dispatch import eval_shape
@@ -100,18 +101,33 @@ class SlotState:
         array = self.weight._value._array
         return XP_OF[type(array)] is not np and array.dtype == self.dtype
 
-    def update_plainly(self, grad: Any, scalars: Sequence[Any]) -> None:
-        """Compute new arrays from the old, and keep those."""
+    def update_plainly(
+        self, grad: Any, scalars: Sequence[Any], program: FlatProgram | None
+    ) -> None:
+        """Compute new arrays from the old, and keep those.
+
+        Args:
+            grad: the gradient, of any dtype and device.
+            scalars: what the rule takes as its scalars.
+            program: the rule as a program, `None` for one that sees more than elements.
+        """
         weight = self.weight._value._array
         xp = XP_OF[type(weight)]
         grad = devices.to_device(grad, devices.device_of(weight)).astype(self.dtype, copy=False)
         # NumPy's scalars of the rule's type, as in compiled programs: the same bits either way
         scalars = [np.asarray(x).astype(self.dtype)[()] for x in scalars]
         slots = [self.slots[name]._value._array for name in self.names]
-        new = self.rule(xp, weight.astype(self.dtype, copy=False), grad, tuple(scalars), *slots)
+        arrays = [weight.astype(self.dtype, copy=False), grad, *slots]
+        if program is None:
+            new = self.rule(xp, *arrays[:2], tuple(scalars), *slots)
+        else:
+            # of one axis: NumPy makes numbers of arrays of none, which have no memory to write to
+            flat = [x.reshape(-1) for x in arrays]
+            new = [x.reshape(weight.shape) for x in array_function(program, xp)(*flat, *scalars)]
+            del flat
         original = weight.dtype
         # further holders would keep `_store` from writing in place
-        del weight, slots
+        del weight, slots, arrays
         self.weight._store(new[0].astype(original, copy=False))
         for name, value in zip(self.names, new[1:], strict=True):
             self.slots[name]._store(value.astype(self.dtype, copy=False))

@@ -47,7 +47,9 @@ class StepPlan:
         for i, program in enumerate(programs):
             # weights of all sizes share a call; alone in its group is one without a program, or
             # that comes again
-            groups.setdefault(program if once and program is not None else i, []).append(i)
+            # the dtype of a rule is not that of a half-precision weight
+            key = (program, states[i].is_in_place) if once and program is not None else i
+            groups.setdefault(key, []).append(i)
         self._groups = [
             _group(programs[indices[0]], [(i, states[i]) for i in indices])
             for indices in groups.values()
@@ -106,7 +108,7 @@ class _GpuGroup:
         del buffers
         for i, state, arrays in member_buffers:
             if arrays is None or not is_updated:
-                state.update_plainly(grads[i], scalars)
+                state.update_plainly(grads[i], scalars, self._kernel.program)
 
 
 class _Group:
@@ -124,16 +126,17 @@ class _Group:
         # the variables of all weights one behind the other, as many for each
         self._variables = [v for _, state in members for v in (state.weight, *state.held)]
         self._total = sum(state.weight._value._array.size for _, state in members)
+        self._is_in_place = program is not None and all(s.is_in_place for _, s in members)
 
     def update(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
         """Update weights and slots with the arrays `grads`."""
-        if self._program is None or not self._update_together(self._program, grads, scalars):
+        if not self._is_in_place or not self._update_together(grads, scalars):
             self._update_each(grads, scalars)
 
-    def _update_together(
-        self, program: FlatUpdate, grads: Sequence[Any], scalars: Sequence[Any]
-    ) -> bool:
+    def _update_together(self, grads: Sequence[Any], scalars: Sequence[Any]) -> bool:
         """Update all in one call; `False`, with nothing changed, where that can't be."""
+        program = self._program
+        assert program is not None
         arrays, own_grads = writable_arrays(self._variables), [grads[i] for i in self._indices]
         if set(map(type, own_grads)) != _ARRAYS:
             # of operations on arrays without axes NumPy gives scalars
@@ -143,10 +146,11 @@ class _Group:
 
     def _update_each(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
         members = []
+        program = None if self._program is None else self._program.program
         for i, state in self._members:
-            buffers = None if self._program is None else state.buffers(grads[i])
+            buffers = state.buffers(grads[i]) if self._is_in_place else None
             if buffers is None:
-                state.update_plainly(grads[i], scalars)
+                state.update_plainly(grads[i], scalars, program)
             else:
                 members.append(buffers)
         if self._program is not None and members:
@@ -199,11 +203,6 @@ class Programs:
         update = self._programs[state.key] = FlatUpdate(program)
         return update
 
-    def sees_elements_alone(self, state: SlotState) -> bool:
-        """Whether a weight's rule is known to do the same for each element, whatever the shape."""
-        compiled_forms = self._programs.get(state.key), self._kernels.get(state.key)
-        return compiled_forms != (None, None)
-
     def flat_updates(self) -> list[FlatUpdate]:
         """Those that were made for the CPU."""
         return [update for update in self._programs.values() if update is not None]
@@ -216,10 +215,9 @@ class Programs:
         return self.plan
 
     def _chosen(self, state: SlotState, n_scalars: int) -> FlatUpdate | RuleKernel | None:
-        if state.is_in_place:
-            return self.of(state, n_scalars)
         on_gpu = state.is_on_gpu and kernel_family.mode() != "off"
-        return self.on_gpu(state, n_scalars) if on_gpu else None
+        kernel = self.on_gpu(state, n_scalars) if on_gpu else None
+        return self.of(state, n_scalars) if kernel is None else kernel
 
     def on_gpu(self, state: SlotState, n_scalars: int) -> RuleKernel | None:
         """The kernel of a weight's rule on a GPU, made when it is first asked for."""

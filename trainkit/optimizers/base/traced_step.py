@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,11 @@ from trainkit.optimizers.base.clipping import ClipLimits, ClippingRule, clip_gra
 from trainkit.optimizers.base.flat_update import WIDE
 from trainkit.optimizers.base.joined_gradients import joined
 from trainkit.optimizers.base.slot_state import SlotState
-from trainkit.optimizers.base.weight_update import WeightUpdate
+from trainkit.optimizers.base.weight_update import (
+    WeightUpdate,
+    has_operations,
+    update_by_operations,
+)
 
 if TYPE_CHECKING:
     from trainkit.collectives.replica import Replica
@@ -152,9 +155,13 @@ class TensorMedium:
             dtype = str(state.dtype)
             weight = ops.cast(state.weight.value(), dtype)
             slots = [state.slots[n].value() for n in state.names]
-            update = functools.partial(_update, state, rates[dtype], active)
+            flat = programs.of(state, len(scalars))
+            rule: Any = state.rule
+            if flat is not None and has_operations(flat.program):
+                rule = flat.program
+            update = functools.partial(update_by_operations, rule, rates[dtype], active)
             # element by element the shape makes no difference, so one trace serves all weights
-            shape = None if programs.sees_elements_alone(state) else tuple(weight.shape)
+            shape = tuple(weight.shape) if flat is None else None
             new = calls.results(update, [weight, grad, *slots], (state.key, shape))
             state.weight.assign(ops.cast(new[0], state.weight.dtype))
             for name, value in zip(state.names, new[1:], strict=True):
@@ -204,7 +211,7 @@ def _trace_joint_update(
         elements = sum(math.prod(state.weight.shape) for state, _ in members)
         rule = WeightUpdate(programs.owner, program, active is not None)
         is_small = len(members) < _FEWEST_WEIGHTS and elements < WIDE
-        if is_small or not rule.has_operations:
+        if is_small or not has_operations(program.program):
             continue
         numbers = list(rates[str(members[0][0].dtype)])
         inputs = numbers if active is None else [*numbers, active]
@@ -215,13 +222,3 @@ def _trace_joint_update(
         graph.assign_results(variables, update_weights(*inputs, rule=rule))
         joined.update(state for state, _ in members)
     return joined
-
-
-def _update(
-    state: SlotState, rates: tuple[Any, ...], active: Any, weight: Any, grad: Any, *slots: Any
-) -> Sequence[Any]:
-    """What becomes of a weight and its slots; they stay where `active` does not hold."""
-    new = state.rule(ops, weight, grad, rates, *slots)
-    if active is None:
-        return new
-    return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]

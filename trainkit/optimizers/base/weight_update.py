@@ -7,6 +7,7 @@ comes compiled. A step of DenseNet-121 has 3,100 nodes so, where it had 7,500.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.compiler.flat import array_function
+from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.ir import Elementwise
 from trainkit.core import devices
 from trainkit.core.devices import XP_OF
@@ -105,7 +106,6 @@ class WeightUpdate:
         for member in members:
             xp, where = XP_OF[type(member[0])], devices.device_of(member[0])
             buffers = [devices.to_device(x, where) for x in member]
-
             results += array_function(self._program, xp)(*buffers, *numbers)
         return tuple(results)
 
@@ -200,12 +200,6 @@ class WeightUpdate:
 
     # ------------------------------------------------------------------ as operations
 
-    @property
-    def has_operations(self) -> bool:
-        """Whether there is an operation for each function of the rule."""
-        steps = (*self._program.scalar_steps, *self._program.steps)
-        return all(step.name in NO_UFUNCS or hasattr(ops, step.name) for step in steps)
-
     def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
         """What `update_weights` gives on symbols, by an operation for each step of the rule.
 
@@ -213,15 +207,29 @@ class WeightUpdate:
             inputs: what `update_weights` takes.
         """
         scalars, active, members = self._split(inputs)
-
-        def updated(weight: Any, grad: Any, *slots: Any) -> Sequence[Any]:
-            new = self._program.evaluate(_operation, [weight, grad, *slots], scalars)
-            if active is None:
-                return new
-            return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]
-
+        updated = functools.partial(update_by_operations, self._program, scalars, active)
         calls = CopiedCalls(trace_state.current_trace())
         return [y for member in members for y in calls.results(updated, member, None)]
+
+
+def has_operations(program: FlatProgram) -> bool:
+    """Whether there is an operation for each function of a rule."""
+    steps = (*program.scalar_steps, *program.steps)
+    return all(step.name in NO_UFUNCS or hasattr(ops, step.name) for step in steps)
+
+
+def update_by_operations(
+    rule: Callable[..., Any] | FlatProgram, scalars: Any, active: Any, *arrays: Any
+) -> Sequence[Any]:
+    """What becomes of a weight and its slots; they stay where `active` does not hold."""
+    weight, grad, *slots = arrays
+    if isinstance(rule, FlatProgram):
+        new = rule.evaluate(_operation, arrays, scalars)
+    else:
+        new = rule(ops, weight, grad, scalars, *slots)
+    if active is None:
+        return new
+    return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]
 
 
 def _operation(step: Elementwise, operands: Sequence[Any]) -> Any:
