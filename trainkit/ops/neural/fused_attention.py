@@ -138,8 +138,8 @@ def _gradient_compiled(*arrays: Array | None, **settings: Any) -> Any:
     return run_in_float32(attention_tuned.attention_gradient, *arrays, **settings)
 
 
-def _gradient_by_cudnn(xp: ArrayModule, *arrays: Array | None, **settings: Any) -> Any:
-    return attention_cudnn.attention_gradient(xp, *arrays, **settings)
+def _gradient_by_cudnn(xp: ArrayModule, *arrays: Array | None, scale: float, causal: bool) -> Any:
+    return attention_cudnn.attention_gradient(xp, *arrays, scale, causal)
 
 
 def _gradient_in_blocks(xp: ArrayModule, *arrays: Array, **settings: Any) -> Any:
