@@ -16,6 +16,7 @@ from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.ownership import sole_array
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process.garbage import count_large
 from trainkit.core.row_updates import RowUpdates
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import Reference, Tensor, convert_to_tensor, value_text, wrap
@@ -174,6 +175,7 @@ class Variable(RowUpdates, Trackable, Operators):
         tensor = _convert(initial_value, dtype)
         self._name = name or "Variable"
         self._creation = next(_CREATIONS)
+        count_large(self, getattr(tensor._array, "nbytes", 0))
         self.trainable = self._created_trainable = trainable
         self._value = wrap(tensor._array if tensor._array.shape else devices_asarray(tensor._array))
         if shape is None and not validate_shape:

@@ -18,6 +18,7 @@ from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.keras.config import backend as backend
 from trainkit.keras.config import epsilon as epsilon
 from trainkit.keras.config import set_epsilon as set_epsilon
+from trainkit.kernels.threads.malloc import release_freed_memory as _release_freed_memory
 from trainkit.layers.base.keras_tensor import KerasTensor as _KerasTensor
 from trainkit.ops.convolutional.window_arguments import image_data_format as image_data_format
 from trainkit.ops.convolutional.window_arguments import (
@@ -71,8 +72,8 @@ def clear_session(free_memory: bool = True) -> None:
     """Count the names of layers from the start again.
 
     Args:
-        free_memory: whether Python's garbage collector runs, too; models that nothing holds any
-            more go away by themselves, but for those in a cycle.
+        free_memory: whether Python's garbage collector runs, too, and memory that is kept for
+            later arrays goes back to the system.
 
     Example:
         >>> tk.utils.clear_session()
@@ -80,6 +81,7 @@ def clear_session(free_memory: bool = True) -> None:
     _reset_names()
     if free_memory:
         _gc.collect()
+        _release_freed_memory()
 
 
 def is_keras_tensor(x: Any) -> bool:

@@ -14,6 +14,7 @@ from trainkit.checkpoints import weights
 from trainkit.core import nest
 from trainkit.core.names import explain_attribute
 from trainkit.core.process.console import say
+from trainkit.core.process.garbage import collect_large
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, set_silently, traverse
@@ -73,6 +74,7 @@ class Model(Trainer):
     _built_by_running = True
 
     def __init__(self, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> None:
+        collect_large()  # the model of before, which may be gone by now
         super().__init__(**kwargs)
         if (inputs is None) != (outputs is None):
             raise ValueError("Model needs both inputs and outputs, or neither of them")

@@ -1,10 +1,12 @@
-"""Collections are off inside a block, and afterwards as they were."""
+"""Collections are off inside a block, and begin where large models may be garbage."""
 
 import gc
+import weakref
 
 import pytest
 
 import trainkit as tk
+from trainkit.core.process import garbage
 from trainkit.core.process.garbage import no_collections
 
 
@@ -40,3 +42,50 @@ def test_a_trace_that_fails_leaves_collections_on():
         f(tk.constant(1.0))
     assert seen == [False]
     assert gc.isenabled()
+
+
+@pytest.fixture
+def own_count(monkeypatch):
+    """Two megabytes are enough for a collection, and Python begins none by itself."""
+    gc.collect()
+    monkeypatch.setattr(garbage, "NEW_BYTES", 1 << 21)
+    monkeypatch.setattr(garbage._Large, "enough", 1 << 21)
+    monkeypatch.setattr(garbage._Large, "new_bytes", 0)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)
+    yield garbage._Large
+    gc.set_threshold(*thresholds)
+
+
+def model(units):
+    return tk.Sequential([tk.Input((1024,)), tk.layers.Dense(units)])
+
+
+def test_a_large_model_that_is_gone_makes_room_for_the_next(own_count):
+    first = model(600)
+    kernel = weakref.ref(first.layers[0].kernel)
+    del first
+    assert kernel() is not None  # it is part of a cycle
+    second = model(600)
+    assert kernel() is None
+    assert own_count.enough == 1 << 21
+    # what is in use stays, and the next look at it comes later
+    third = model(600)
+    assert own_count.enough == 1 << 22
+    assert own_count.new_bytes == third.layers[0].kernel.numpy().nbytes
+    assert second(tk.ones((1, 1024))).shape == (1, 600)
+
+
+def test_small_models_and_collections_that_are_off_cost_nothing(own_count, monkeypatch):
+    monkeypatch.setattr(gc, "collect", lambda *generation: pytest.fail("collected"))
+    first = model(16)
+    del first
+    model(16)
+    assert own_count.new_bytes == 0
+    gc.disable()
+    try:
+        model(600)
+        model(600)
+    finally:
+        gc.enable()
+    assert own_count.new_bytes > 1 << 21

@@ -42,6 +42,25 @@ print(*map(is_in_heap, [large, small, after, *slots]))
 """
 
 
+CLEARED = """
+import os
+import numpy as np
+import trainkit as tk
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+x = tk.ones((2, 2)) @ tk.ones((2, 2))  # from here on memory is kept
+arrays = [np.ones(1 << 20) for _ in range(16)]
+kept_small = bytearray(1 << 16)
+del arrays
+before = resident()
+tk.keras.backend.clear_session()
+print((before - resident()) >> 20)
+"""
+
+
 def output_of(program, **environment):
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -91,3 +110,15 @@ def test_lasting_arrays_and_slots_of_optimizers_lie_apart_from_what_each_step_ma
 def test_lasting_memory_leaves_settings_of_the_user_alone():
     large, _, after, *slots = output_of(LASTING, MALLOC_MMAP_THRESHOLD_=str(1 << 25))
     assert {large, after, *slots} == {"True"}
+
+
+@pytest.mark.skipif(not has_mallopt(), reason="needs glibc")
+def test_clear_session_gives_freed_memory_back_to_the_system():
+    (megabytes,) = output_of(CLEARED)
+    assert int(megabytes) > 64  # of 128
+
+
+@pytest.mark.skipif(not has_mallopt(), reason="needs glibc")
+def test_clear_session_may_keep_memory():
+    (megabytes,) = output_of(CLEARED.replace("clear_session()", "clear_session(free_memory=False)"))
+    assert int(megabytes) < 10

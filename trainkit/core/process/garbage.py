@@ -5,6 +5,13 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+LARGE_BYTES = 1 << 18
+"""Arrays from this size on are counted."""
+NEW_BYTES = 1 << 25
+"""So much has to be new for a collection to be worth its time, tens of milliseconds."""
 
 
 @contextlib.contextmanager
@@ -23,3 +30,37 @@ def no_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+class _Large:
+    """The owners of large arrays that are alive, and the bytes of those that are new.
+
+    Attributes:
+        enough: bytes of new arrays with which a collection is due.
+    """
+
+    owners: ClassVar[WeakValueDictionary[int, Any]] = WeakValueDictionary()
+    new_bytes = 0
+    enough = NEW_BYTES
+
+
+def count_large(owner: Any, bytes_held: int) -> None:
+    """Take note of an object that may hold a large array for as long as it is there."""
+    if bytes_held >= LARGE_BYTES:
+        _Large.owners[id(owner)] = owner
+        _Large.new_bytes += bytes_held
+
+
+def collect_large() -> None:
+    """Let go of large arrays that only garbage holds, where there may be some.
+
+    A model and its layers refer to one another. Python counts objects until it looks for such
+    cycles, and a model of a gigabyte is few: without this the next one would be made beside it.
+    Where all turn out to be in use, twice as much has to be new the next time.
+    """
+    if _Large.new_bytes < _Large.enough or not gc.isenabled():
+        return
+    before = len(_Large.owners)
+    gc.collect()
+    was_garbage = len(_Large.owners) < before
+    _Large.new_bytes, _Large.enough = 0, NEW_BYTES if was_garbage else 2 * _Large.enough

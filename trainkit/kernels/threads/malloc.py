@@ -54,6 +54,14 @@ def keep_freed_memory() -> bool:
     )
 
 
+def release_freed_memory() -> None:
+    """Give the system all memory that is kept free, as after the last use of a large model."""
+    if _mallopt() is not None:
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
+        if trim is not None:
+            trim(0)
+
+
 @contextlib.contextmanager
 def lasting_memory() -> Iterator[None]:
     """Large arrays that are made inside, and outlive the step, get pages of their own.
