@@ -6,6 +6,8 @@ import pytest
 
 from trainkit.kernels.convolution import conv_reference, conv_tuned, depthwise_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.matmul.epilogue_tuned import Epilogue
+from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6
 from trainkit.kernels.threads import pools
 
 # sizes, window, channels, multiplier, strides, padding, dilation
@@ -105,6 +107,38 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(eager, monkeypatch, cas
     alone = results(case)
     for a, b in zip(found, alone, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_follows_is_rounded_step_by_step(eager, rng, case, adds):
+    w, x, kernel, g, _ = arrays(case, rng)
+    bias, factor, shift = rng.normal(size=(3, kernel.shape[-1])).astype("float32")
+    residual = rng.normal(size=g.shape).astype("float32") if adds else None
+    y = depthwise_tuned.forward(w, x, kernel, bias, True, 1.0) * factor + shift
+    y = y if residual is None else y + residual
+    for rectifier in (NONE, RELU, RELU6):
+        epilogue = Epilogue(factor, shift, residual, rectifier)
+        limited = y
+        if rectifier is not NONE:
+            limited = np.minimum(np.maximum(y, np.float32(0)), np.float32(rectifier.high))
+        result = depthwise_tuned.forward(w, x, kernel, bias, True, 1.0, epilogue)
+        np.testing.assert_array_equal(result, limited)
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 100])
+@pytest.mark.parametrize(
+    "case", [((9, 15), (3, 3), 70, *CASES[0][3:]), CASES[3], CASES[4]], ids=str
+)
+def test_the_bits_do_not_depend_on_what_the_first_cache_holds(eager, monkeypatch, case, vectors):
+    expected = results(case)
+    monkeypatch.setattr(depthwise_tuned, "_near_vectors", lambda *facts: vectors)
+    depthwise_tuned.lines_call.cache_clear()
+    try:
+        for a, b in zip(expected, results(case), strict=True):
+            np.testing.assert_array_equal(a, b)
+    finally:
+        depthwise_tuned.lines_call.cache_clear()
 
 
 def test_not_a_number_stays_through_the_rectifier(eager, rng):

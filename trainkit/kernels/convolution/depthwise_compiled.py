@@ -13,6 +13,9 @@ from numba import float32, int64, prange, uint16, void
 from numba.core.types import UniTuple
 
 from trainkit.kernels.convolution.depthwise_microkernels import (
+    CUT,
+    EDGE,
+    FREE,
     kernel_gradient_tile,
     line_tile,
     seen_by,
@@ -20,7 +23,6 @@ from trainkit.kernels.convolution.depthwise_microkernels import (
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
-from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_range, spread
 
 _LINES = {4: float32[:, :, ::1], 2: uint16[:, :, ::1]}
@@ -30,18 +32,23 @@ _TABLE = int64[:, ::1]
 _LANES = tiling(1)[2]
 
 
-@compiled(parallel=False)
+# The arithmetic of what follows stays as it is written.
+@compiled(parallel=False, exact=True)
 def _lines_part(
     part, parts, x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits, reach,
     pixels, window, stride, dilation, back, each, size,
 ):  # fmt: skip
     first_seen, last_seen, step = reach
-    inside, outside, filters, width, y_width, position, y_position, x_lines, w_rows, bands = numbers
+    inside, outside, filters, width, y_width, position, y_position = numbers[:7]
+    x_lines, w_rows, chunk, bands = numbers[7:]
     # Tiles at an edge read these in place of a pixel outside: a choice of addresses, not a
     # branch.
     zeros = np.zeros(_LANES, np.float32)
     zeros_at, bias_at = zeros.ctypes.data, bias.ctypes.data
     x_at, w_at, y_at = x.ctypes.data, kernel.ctypes.data, y.ctypes.data
+    factor_at, follows = (factor.ctypes.data, 4) if len(factor) else (0, 0)
+    shift_at = shift.ctypes.data
+    residual_at, adds = (residual.ctypes.data, 1) if residual.shape[0] else (0, 0)
     x_step, y_step, w_offset = size * inside, size * outside, 4 * filters
     x_line, y_line, w_line = size * x.shape[2], size * y.shape[2], w_offset * window
     x_row, w_row = x_lines * x_line, w_rows * w_line
@@ -50,53 +57,65 @@ def _lines_part(
     # Going back, the first tile may start before the line, so that it lies at a window.
     blocks = (y_width - y_position + pixels - 1) // pixels
     vectors, whole_vectors = (filters + lanes - 1) // lanes, filters // lanes
+    chunks = (vectors + chunk - 1) // chunk
     start, stop = chunk_range(part, parts, x.shape[0] * bands, 1)
     for number in range(start, stop):
         task = np.int64(number)
         n, band = task // bands, task % bands
-        for i in range(band * len(table) // bands, (band + 1) * len(table) // bands):
-            first, rows, offset = table[i]
-            # `rows` lines from here is the first line that this tile has not read, which the tile
-            # below will.
-            ahead = max(rows * x_row, x_line)  # the line after the last that is read here
-            # A line that sees nothing still needs its bias: one row is read, all of it outside.
-            seen_width, some = (width, rows) if rows > 0 else (0, 1)
-            source = x_at + (n * x.shape[1] + first) * x_line
-            target = y_at + (n * y.shape[1] + i) * y_line
-            weights = w_at + offset * w_line
-            for block in range(blocks):
-                at, to = position + block * step, y_position + block * pixels
-                x0, y0 = source + at * x_step, target + to * y_step
+        first_line, last_line = band * len(table) // bands, (band + 1) * len(table) // bands
+        # Line below line: what a tile reads is in the first cache when the one below reads it.
+        for column in range(blocks * chunks):
+            block, c0 = column // chunks, column % chunks * chunk
+            c1 = min(c0 + chunk, vectors)
+            whole_end = max(c0, min(c1, whole_vectors))
+            at, to = position + block * step, y_position + block * pixels
+            is_inside = to >= 0 and to + pixels <= y_width
+            for i in range(first_line, last_line):
+                first, rows, offset = table[i]
+                # `rows` lines from here is the first line that this tile has not read, which the
+                # tile below will.
+                ahead = max(rows * x_row, x_line)
+                # A line that sees nothing still needs its bias: one row is read, all of it outside.
+                seen_width, some = (width, rows) if rows > 0 else (0, 1)
+                x0 = x_at + (n * x.shape[1] + first) * x_line + at * x_step
+                to_line = (n * y.shape[1] + i) * y_line + to * y_step
+                weights = w_at + offset * w_line
                 full = at + first_seen >= 0 and at + last_seen < seen_width
-                # Tiles without any test, then those of the last filters, where lanes are cut off; a
-                # tile at an edge tests all.
-                free = whole_vectors if full and to >= 0 and to + pixels <= y_width else 0
-                for c in range(free):
+                free = whole_end if full and is_inside else c0
+                for c in range(c0, free):
                     line_tile(
-                        pixels, window, stride, dilation, back, each, lanes, size, 0,
+                        pixels, window, stride, dilation, back, each, lanes, size, FREE,
                         x0 + size * c * x_lanes, x_row, x_step, at, width, ahead,
                         weights + 4 * c * lanes, w_row, w_offset, rows,
                         bias_at + 4 * c * lanes,
-                        y0 + size * c * y_lanes, y_step, to, y_width, y_line, lanes,
-                        zeros_at, low,
+                        y_at + to_line + size * c * y_lanes, y_step, to, y_width, y_line, lanes,
+                        zeros_at, low, factor_at + follows * c * lanes, shift_at + 4 * c * lanes,
+                        residual_at + adds * (to_line + 4 * c * lanes),
+                        limits[0], limits[1],
                     )  # fmt: skip
-                for c in range(free, vectors):
+                for c in range(free, whole_end):
                     line_tile(
-                        pixels, window, stride, dilation, back, each, lanes, size, 1,
+                        pixels, window, stride, dilation, back, each, lanes, size, EDGE,
                         x0 + size * c * x_lanes, x_row, x_step, at, seen_width, ahead,
                         weights + 4 * c * lanes, w_row, w_offset, some,
                         bias_at + 4 * c * lanes,
-                        y0 + size * c * y_lanes, y_step, to, y_width, y_line, filters - c * lanes,
-                        zeros_at, low,
+                        y_at + to_line + size * c * y_lanes, y_step, to, y_width, y_line, lanes,
+                        zeros_at, low, factor_at + follows * c * lanes, shift_at + 4 * c * lanes,
+                        residual_at + adds * (to_line + 4 * c * lanes),
+                        limits[0], limits[1],
                     )  # fmt: skip
-            if len(factor):
-                beside = 0
-                if residual.shape[0]:
-                    beside = residual.ctypes.data + (n * y.shape[1] + i) * y_line
-                finish_block(
-                    target, y_step, factor.ctypes.data, shift.ctypes.data, beside, y_step,
-                    y_width, outside, limits[0], limits[1],
-                )  # fmt: skip
+                for c in range(whole_end, c1):
+                    line_tile(
+                        pixels, window, stride, dilation, back, each, lanes, size, CUT,
+                        x0 + size * c * x_lanes, x_row, x_step, at, seen_width, ahead,
+                        weights + 4 * c * lanes, w_row, w_offset, some,
+                        bias_at + 4 * c * lanes,
+                        y_at + to_line + size * c * y_lanes, y_step, to, y_width, y_line,
+                        filters - c * lanes,
+                        zeros_at, low, factor_at + follows * c * lanes, shift_at + 4 * c * lanes,
+                        residual_at + adds * (to_line + 4 * c * lanes),
+                        limits[0], limits[1],
+                    )  # fmt: skip
     keep_alive(zeros)
 
 
@@ -114,9 +133,10 @@ def _lines_kernel(
             of the kernel under which the first lies.
         numbers: (channels of x, channels of y, filters, pixels of a line of x, of y, position in x
             and place in y of the first tile, lines of x from one seen line to the next, rows of
-            the kernel from one to the next, bands that the lines of y are split in).
+            the kernel from one to the next, vectors of filters that a tile and those below it
+            take before the next vectors come, bands that the lines of y are split in).
         low: the smallest sum.
-        factor, shift: (filters,), for what follows a line of sums, or empty.
+        factor, shift: (filters,), for what follows sums, or empty.
         residual: what is added then, of the shape of y, or empty.
         limits: the smallest result then, and the largest.
 
@@ -143,7 +163,7 @@ def _lines_kernel(
         else:
             spread(pool, parts, _lines_part, operands)
 
-    numbers_kind = UniTuple(int64, 10)
+    numbers_kind = UniTuple(int64, 11)
     kinds = _LINES[size], _MATRIX, _VECTOR, _LINES[size], _TABLE, numbers_kind, float32
     follows = _VECTOR, _VECTOR, _LINES[4], UniTuple(float32, 2)
     run.compile(void(*POOL, *kinds, *follows))

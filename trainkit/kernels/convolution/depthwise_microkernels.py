@@ -20,6 +20,8 @@ from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
 
 Seen = list[tuple[int, int, int]]
 _TO_READ, _TO_WRITE = 0, 1
+FREE, EDGE, CUT = 0, 1, 2
+"""Tiles that test nothing, those at the edge of a line, and those with too many lanes, too."""
 
 
 def seen_by(pixels: int, window: int, stride: int, dilation: int, back: int) -> Seen:
@@ -179,6 +181,63 @@ class _Source:
         return self.line.builder.select(self.valid[j], at, zeros) if self.valid else at
 
 
+class _LineResults:
+    """Writes results of a line, some side by side.
+
+    Args:
+        line: emits code.
+        step: bytes from one to the next.
+        among: position of the first and how many a line has; `None` where all are inside.
+        zeros: address of a vector of zeros.
+    """
+
+    def __init__(self, line: _Line, step: Any, among: Any, zeros: Any) -> None:
+        self.line, self.step, self.among, self.zeros = line, step, among, zeros
+
+    def write(self, values: list[Any], y: Any) -> None:
+        """Those that are inside."""
+        line = self.line
+        for q, value in enumerate(values):
+            at = line.along(y, self.step, q)
+            if self.among is None:
+                line.write_image(value, at)
+                continue
+            position, width = self.among
+            with line.builder.if_then(line.inside(position, q, width)):
+                line.write_image(value, at)
+
+    def write_finished(
+        self, values: list[Any], y: Any, factor: Any, shift: Any, residual: Any, low: Any, high: Any
+    ) -> None:
+        """Those that are inside, with what follows them if there is a factor."""
+        builder, zero = self.line.builder, self.line.word(0)
+        with builder.if_else(builder.icmp_signed("!=", factor, zero)) as (follows, nothing):
+            with follows:
+                factor, shift = self.line.read(factor), self.line.read(shift)
+                scaled = [builder.fadd(builder.fmul(v, factor), shift) for v in values]
+                limits = self.line.spread(low), self.line.spread(high)
+                is_there = builder.icmp_signed("!=", residual, zero)
+                with builder.if_else(is_there) as (adding, alone):
+                    with adding:
+                        sums = [
+                            builder.fadd(v, self._beside(residual, q)) for q, v in enumerate(scaled)
+                        ]
+                        self.write([self.line.between(v, *limits) for v in sums], y)
+                    with alone:
+                        self.write([self.line.between(v, *limits) for v in scaled], y)
+            with nothing:
+                self.write(values, y)
+
+    def _beside(self, residual: Any, q: int) -> Any:
+        """What is added to a result, zeros to one outside."""
+        at = self.line.along(residual, self.step, q)
+        if self.among is not None:
+            position, width = self.among
+            is_inside = self.line.inside(position, q, width)
+            at = self.line.builder.select(is_inside, at, self.zeros)
+        return self.line.read(at)
+
+
 @intrinsic(prefer_literal=True)
 def line_tile(
     typing,
@@ -210,12 +269,19 @@ def line_tile(
     count,
     zeros,
     low,
+    factor,
+    shift,
+    residual,
+    least,
+    most,
 ):
     """A vector of sums for each of `pixels` results of a line; `seen_by` says what they see.
 
-    y[q] = start + sum over rows r and (j, q, b) of seen_by of x[r, j] * w[r, b], no less than low
+    s[q] = start + sum over rows r and (j, q, b) of seen_by of x[r, j] * w[r, b], no less than low
+    y[q] = s[q], or s[q] * factor + shift + residual[q] between two limits, step by step
 
-    Going back, sums start from 0 and are added up over the filters of each channel.
+    Going back, sums start from 0 and are added up over the filters of each channel; nothing follows
+    them, nor results of bfloat16.
 
     Args:
         typing: Numba's.
@@ -227,7 +293,8 @@ def line_tile(
         each: filters of a channel, a power of two that is at most lanes; a literal.
         lanes: filters of a vector; a literal.
         size: bytes of a number of x and y: 4, or 2 of bfloat16; a literal.
-        careful: 1 where pixels may be outside, or lanes too many; a literal.
+        careful: `FREE`, `EDGE` where pixels may be outside, or `CUT` where lanes may be too many,
+            too; a literal.
         x: address of the first row of the source, at item 0 of seen_by.
         x_row: from one row to the next.
         x_step: from one pixel to the next.
@@ -247,16 +314,24 @@ def line_tile(
         count: filters that there are.
         zeros: address of a vector of zeros.
         low: a number.
+        factor: address of a vector; with 0 nothing follows.
+        shift: address of a vector.
+        residual: address of what is added to the first result, as far from the next as results
+            are; with 0 nothing is.
+        least: the smallest result of what follows.
+        most: the largest one.
     """
     literals = pixels, window, stride, dilation, back, each, lanes, size, careful
     facts = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 18, types.float32)
+    signature = types.void(
+        *literals, *(types.intp,) * 18, types.float32, *(types.intp,) * 3, *(types.float32,) * 2
+    )
 
     def codegen(context, builder, signature, arguments):
         pixels, window, stride, dilation, back, each, lanes, size, careful = facts
         x, x_row, x_step, position, width, x_ahead, w, w_row, w_offset, rows = arguments[9:19]
-        start, y, y_step, y_position, y_width, y_ahead, count, zeros, low = arguments[19:]
-        line = _Line(builder, lanes, each, size, count if careful else None)
+        start, y, y_step, y_position, y_width, y_ahead, count, zeros, low = arguments[19:28]
+        line = _Line(builder, lanes, each, size, count if careful == CUT else None)
         triples = seen_by(pixels, window, stride, dilation, back)
         source = _Source(line, triples, x_step)
         if careful:
@@ -277,15 +352,13 @@ def line_tile(
                 inputs[j] = line.read_image(at) if back else line.read_channels(at)
             sums[q] = line.product(inputs[j], kernel[b], sums[q])
         loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
-        least = line.spread(low)
-        for q, total in enumerate(sums):
-            value = line.channels(total) if back else line.least(total, least)
-            at = line.along(y, y_step, q)
-            if careful:
-                with builder.if_then(line.inside(y_position, q, y_width)):
-                    line.write_image(value, at)
-            else:
-                line.write_image(value, at)
+        lowest = line.spread(low)
+        values = [line.channels(s) if back else line.least(s, lowest) for s in sums]
+        results = _LineResults(line, y_step, (y_position, y_width) if careful else None, zeros)
+        if back or line.is_half:
+            results.write(values, y)
+        else:
+            results.write_finished(values, y, *arguments[28:])
         return context.get_dummy_value()
 
     return signature, codegen

@@ -43,6 +43,10 @@ PARTS = 8
 _LEAST_BYTES = 512
 """Bytes of a pixel that a task reads side by side, or more: by fewer it takes up to 1.6 times as
 long, whatever the caches are."""
+_NEAR = 0.75
+"""Of the first cache, what tiles below one another share."""
+_FEWEST_VECTORS = 4
+"""Vectors of a pixel that are read side by side, or more, as lines of memory come in pairs."""
 TABLES = 256
 EMPTY_LINES = np.empty((0, 0, 0), np.float32)
 _NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_LINES, (np.float32(0), np.float32(0))
@@ -107,6 +111,14 @@ def _table(lines: list[list[tuple[int, int]]], size: int) -> Array:
     firsts = [line[0] if line else (0, 0) for line in inside]
     rows = zip(firsts, inside, strict=True)
     return np.array([(first, len(line), offset) for (first, offset), line in rows], np.int64)
+
+
+def _near_vectors(w: Windows, pixels: int) -> int:
+    """Vectors of filters of which the first cache has what a tile and the one below it read."""
+    span = pixels * w.strides[-1] + (w.window[-1] - 1) * w.dilation[-1]
+    numbers = (_two(w.window)[0] * span + pixels) * tiling(1)[2]
+    vectors: int = int(_NEAR * cache_bytes(1)) // (4 * numbers)
+    return max(_FEWEST_VECTORS, vectors)
 
 
 def _bands(batch: int, lines: int) -> int:
@@ -204,7 +216,7 @@ def lines_call(w: Windows, batch: int, channels: int, filters: int) -> LinesCall
         (window, w.window[-1] * filters),
         shape,
         forward_table(w),
-        (channels, filters, filters, *line_geometry, x_lines, 1),
+        (channels, filters, filters, *line_geometry, x_lines, 1, _near_vectors(w, _pixels(width))),
         _nanoseconds(w, *numbers),
     )
 
@@ -256,7 +268,8 @@ def input_gradient(
     # offsets holds for all tiles.
     line_geometry = w.out[-1], width, start // stride, -(start % stride)
     # Rows of the kernel rise while windows come from below, hence the minus.
-    numbers = filters, channels, filters, *line_geometry, -apart, down, _bands(len(g), size)
+    near = _near_vectors(w, _pixels(width, stride))
+    numbers = filters, channels, filters, *line_geometry, -apart, down, near, _bands(len(g), size)
     none, low = np.zeros(0, np.float32), np.float32(-np.inf)
     weights = kernel_family.owned(kernel).reshape(window, -1)
     lines, results = _lines(g, (len(g), out, -1)), _lines(y, (len(y), size, -1))
