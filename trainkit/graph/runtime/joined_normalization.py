@@ -58,6 +58,7 @@ class JoinedOperation:
         count: how many inputs that has.
         bind: function of the settings to one of arrays alone, which remembers what stays the same
             from call to call; `None` where there is nothing of that kind.
+        semantics: from which its facets follow.
     """
 
     is_ufunc = False
@@ -72,11 +73,12 @@ class JoinedOperation:
         first: Any = None,
         count: int = 3,
         bind: Callable[..., Any] | None = None,
+        semantics: Semantics = _JOINED,
     ) -> None:
         self.name, self.first, self.count, self.bind = name, first, count, bind
         self.kernel = self.body = kernel
         self.shape_rule = shape_rule
-        self.facets = Facets(self, _JOINED)
+        self.facets = Facets(self, semantics)
 
     def bound(self, settings: dict[str, Any]) -> Callable[..., Any]:
         """The kernel with its settings, as a function of arrays alone."""

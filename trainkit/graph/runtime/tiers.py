@@ -24,6 +24,7 @@ from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.graph.runtime.joined_convolutions import with_joined_convolutions
 from trainkit.graph.runtime.joined_normalization import with_joined_normalization
 from trainkit.graph.runtime.joined_pads import without_pads
+from trainkit.graph.runtime.lasting_values import with_lasting_values
 from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.programs_by_size import ProgramsBySize
 from trainkit.graph.runtime.sized_graphs import unknown_axes
@@ -266,7 +267,8 @@ def _reduced(graph: Graph) -> tuple[Graph, Graph]:
 
 def _join(graph: Graph) -> Graph:
     """`graph` with operations that one kernel of the CPU does together, with the same bits."""
-    return with_joined_convolutions(with_joined_normalization(without_pads(graph)))
+    joined = with_joined_convolutions(with_joined_normalization(without_pads(graph)))
+    return with_lasting_values(joined)
 
 
 def _changes_much(graph: Graph) -> bool:

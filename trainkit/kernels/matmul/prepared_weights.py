@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,15 @@ class _Strips:
     def __init__(self, owner: Array | None, key: Any, array: Array | None) -> None:
         self.owner, self.key, self.array = owner, key, array
 
+    @property
+    def owner_ids(self) -> tuple[int, ...]:
+        """The ids of the arrays that are held."""
+        return (id(self.owner),)
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self.owner = self.array = None
+
     def are_of(self, weights: Array) -> bool:
         """Whether they were made of all numbers of `weights`; ask after `array` was read."""
         owner = self.owner
@@ -62,7 +72,7 @@ def _is_whole(array: Array, owner: Array) -> bool:
     return array.base is owner and array.nbytes == owner.nbytes and is_in_order
 
 
-_ALL: list[tuple[weakref.ref[_Strips], ...]] = [()]
+_ALL: list[tuple[weakref.ref[Any], ...]] = [()]
 """All there are, in a tuple that is replaced as a whole: threads may look at it meanwhile."""
 _OWNERS: list[frozenset[int]] = [frozenset()]
 """The ids of their arrays, some of which may be gone: most variables have none of them."""
@@ -70,8 +80,74 @@ _ADDING = forks.make_lock()
 _NO_LAYOUT = object()
 
 
-def _all() -> list[_Strips]:
+def _all() -> list[_Strips | _WeightResults]:
     return [strips for strips in (reference() for reference in _ALL[0]) if strips is not None]
+
+
+class _WeightResults:
+    """What was computed of some arrays, which are held meanwhile.
+
+    Attributes:
+        owners: the arrays, `None` once they were let go.
+        owner_ids: the ids of those that have their memory.
+        results: `None` until they are computed.
+    """
+
+    __slots__ = ("__weakref__", "owner_ids", "owners", "results")
+
+    def __init__(self, arrays: tuple[Array, ...]) -> None:
+        self.owners: tuple[Array, ...] | None = arrays
+        self.owner_ids = tuple(id(_owner_of(array)) for array in arrays)
+        self.results: Any = None
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self.owners = self.results = None
+
+
+class PreparedResults:
+    """What a function gives of arrays of weights, as long as these are the same.
+
+    Args:
+        compute: function of a tuple of arrays to one of results.
+    """
+
+    __slots__ = ("_calls", "_compute", "_last", "_memory", "_needed")
+
+    def __init__(self, compute: Callable[[tuple[Array, ...]], tuple[Array, ...]]) -> None:
+        self._compute = compute
+        self._memory: _WeightResults | None = None
+        self._last: tuple[Any, ...] = ()
+        self._calls, self._needed = 0, 1
+
+    def __reduce__(self) -> Any:
+        return PreparedResults, (self._compute,)  # a copy begins anew
+
+    def __call__(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The results, which nobody may write to."""
+        memory = self._memory
+        if memory is not None:
+            # read first: results that are let go in between are those of these arrays still
+            results, owners = memory.results, memory.owners
+            if owners is not None and all(map(is_, owners, arrays)):
+                return results  # type: ignore[no-any-return]
+            self._memory = None
+            if owners is not None:
+                self._needed = min(2 * self._needed, _MOST_CALLS)
+        last = [reference() for reference in self._last]
+        if len(last) != len(arrays) or not all(map(is_, last, arrays)):
+            self._last, self._calls = tuple(map(weakref.ref, arrays)), 0
+            return self._compute(arrays)
+        self._calls += 1
+        if self._calls < self._needed:
+            return self._compute(arrays)
+        # in the list before they are computed: a writer that ends meanwhile lets go of them
+        memory = _WeightResults(arrays)
+        _hold(memory)
+        memory.results = results = self._compute(arrays)
+        if memory.owners is not None:
+            self._memory = memory
+        return results
 
 
 class PreparedWeights:
@@ -148,6 +224,8 @@ def _strips_of(
     """The strips that another operation keeps, or new ones; `None` where there are too many."""
     kept_bytes = 0
     for strips in _all():
+        if isinstance(strips, _WeightResults):  # of few numbers each
+            continue
         if strips.owner is owner and strips.key == key:
             return strips
         kept_bytes += 0 if strips.array is None else strips.array.nbytes
@@ -155,18 +233,23 @@ def _strips_of(
         return None
     # In the list before they are made: a writer that ends meanwhile lets go of them.
     strips = _Strips(owner, key, None)
-    with _ADDING:
-        everything = [*_all(), strips]
-        _OWNERS[0] = frozenset(id(x.owner) for x in everything)
-        _ALL[0] = tuple(map(weakref.ref, everything))
-    if let_go not in WATCHERS:
-        WATCHERS.append(let_go)
+    _hold(strips)
     array = _aligned_copy(prepare(weights))
     strips.array = array
     if strips.owner is None:  # in this order: let go between the two lines, they are dropped here
         strips.array = None
         return None
     return strips
+
+
+def _hold(strips: _Strips | _WeightResults) -> None:
+    """Let those who write to variables look at what is held."""
+    with _ADDING:
+        everything = [*(x for x in _all() if x is not strips), strips]
+        _OWNERS[0] = frozenset(owner for x in everything for owner in x.owner_ids)
+        _ALL[0] = tuple(map(weakref.ref, everything))
+    if let_go not in WATCHERS:
+        WATCHERS.append(let_go)
 
 
 def _aligned_copy(array: Array) -> Array:
@@ -191,5 +274,5 @@ def let_go(variables: Iterable[Any]) -> None:
     if owners.isdisjoint(_OWNERS[0]):
         return
     for strips in _all():
-        if id(strips.owner) in owners:
-            strips.owner = strips.array = None
+        if not owners.isdisjoint(strips.owner_ids):
+            strips.let_go()
