@@ -35,6 +35,7 @@ from workloads.models import unet_features
 THREADS = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1",
            "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}  # fmt: skip
 BLOCKS, UNITS, HEADS, WORDS, LENGTH, PAST = 6, 512, 8, 2000, 256, 127
+WORDS_READ = 128
 
 # ------------------------------------------------------------------ networks of Keras's names
 
@@ -61,6 +62,29 @@ def _gpt(k):
         y = layers.MultiHeadAttention(HEADS, UNITS // HEADS)(y, y, use_causal_mask=True)
         x = _feed_forward(k, x + y)
     return k.Model(words, layers.Dense(WORDS)(layers.LayerNormalization()(x)))
+
+
+def _encoder(k):
+    """Words of both directions to one vector, as in BERT: normalized behind each sum."""
+    layers = k.layers
+    words = k.Input((WORDS_READ,), dtype="int32")
+    x = layers.Embedding(WORDS, UNITS)(words) + layers.Embedding(WORDS_READ, UNITS)(
+        k.ops.arange(WORDS_READ)
+    )
+    x = layers.LayerNormalization()(x)
+    for _ in range(BLOCKS):
+        x = layers.LayerNormalization()(x + layers.MultiHeadAttention(HEADS, UNITS // HEADS)(x, x))
+        y = layers.Dense(4 * UNITS, activation="gelu")(x)
+        x = layers.LayerNormalization()(x + layers.Dense(UNITS)(y))
+    return k.Model(words, layers.Dense(UNITS, activation="tanh")(x[:, 0]))
+
+
+def _digits(k):
+    layers = k.layers
+    stack = [k.Input((28, 28, 1))]
+    for filters in (32, 64):
+        stack += [layers.Conv2D(filters, 3, activation="relu"), layers.MaxPooling2D()]
+    return k.Sequential([*stack, layers.Flatten(), layers.Dense(10, activation="softmax")])
 
 
 def _gpt_token(k):
@@ -187,6 +211,34 @@ def _torch_gpt(torch, cached=False):
     return GPT()
 
 
+def _torch_encoder(torch):
+    nn = torch.nn
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(WORDS, UNITS), nn.Embedding(WORDS_READ, UNITS)
+            self.norm, self.head = nn.LayerNorm(UNITS), nn.Linear(UNITS, UNITS)
+            block = nn.TransformerEncoderLayer(
+                UNITS, HEADS, 4 * UNITS, activation="gelu", batch_first=True
+            )
+            self.blocks = nn.TransformerEncoder(block, BLOCKS)
+
+        def forward(self, words):
+            x = self.norm(self.words(words) + self.places(torch.arange(WORDS_READ)))
+            return torch.tanh(self.head(self.blocks(x)[:, 0]))
+
+    return Encoder()
+
+
+def _torch_digits(torch):
+    nn = torch.nn
+    parts = []
+    for channels, filters in ((1, 32), (32, 64)):
+        parts += [nn.Conv2d(channels, filters, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(1600, 10), nn.Softmax(-1))
+
+
 def _torch_recurrent(torch, layer):
     class Recurrent(torch.nn.Module):
         def __init__(self):
@@ -221,6 +273,12 @@ NETWORKS = {
     "gru": ("two GRU of 128 (100, 64)", lambda k: _recurrent(k, k.layers.GRU),
             lambda torch: _torch_recurrent(torch, torch.nn.GRU)),
     "mlp": ("Dense 784, 256, 10", _mlp, _torch_mlp),
+    "EfficientNetB0": ("(224, 224, 3)", _application("EfficientNetB0"),
+                       _torch_application("efficientnet_b0")),
+    "DenseNet121": ("(224, 224, 3)", _application("DenseNet121"),
+                    _torch_application("densenet121")),
+    "digits": ("two convolutions of 32 and 64 filters (28, 28, 1)", _digits, _torch_digits),
+    "encoder": ("BERT's 6 blocks of 512, 128 words", _encoder, _torch_encoder),
 }  # fmt: skip
 MODES = {
     "trainkit": ("compiled", "predict", "eager"),
@@ -234,14 +292,16 @@ MOST_COMPILING = 30.0  # seconds that code is waited for
 def inputs_of(network, batch):
     """The arrays that a network is called with, images with channels last."""
     generator = np.random.default_rng(0)
-    if network in ("gpt", "token"):
-        words = generator.integers(0, WORDS, (batch, LENGTH if network == "gpt" else 1))
+    if network in ("gpt", "token", "encoder"):
+        count = {"gpt": LENGTH, "token": 1, "encoder": WORDS_READ}[network]
+        words = generator.integers(0, WORDS, (batch, count))
         shape = batch, HEADS, PAST, UNITS // HEADS
         pasts = [generator.normal(size=shape) for _ in range(2 * BLOCKS)]
         return [words.astype("int32"), *(x.astype("float32") for x in pasts)][
-            : 1 if network == "gpt" else None
+            : None if network == "token" else 1
         ]
-    shapes = {"mlp": (784,), "lstm": (100, 64), "gru": (100, 64), "unet": (128, 128, 3)}
+    shapes = {"mlp": (784,), "lstm": (100, 64), "gru": (100, 64), "unet": (128, 128, 3),
+              "digits": (28, 28, 1)}  # fmt: skip
     shape = batch, *shapes.get(network, (224, 224, 3))
     return [generator.normal(size=shape).astype("float32")]
 

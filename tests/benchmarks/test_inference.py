@@ -26,7 +26,7 @@ def test_a_row_has_the_times_and_their_shares_of_the_best_peer(bench_modules, mo
     assert {line.count("|") for line in lines} == {expected.count("|")}
 
 
-@pytest.mark.parametrize("network", ["mlp", "gru", "unet"])
+@pytest.mark.parametrize("network", ["mlp", "gru", "unet", "digits", "encoder"])
 def test_all_modes_run_one_network(bench_modules, monkeypatch, network):
     inference = bench_modules("inference")
     runs = inference.FRAMEWORKS["trainkit"](network, inference.inputs_of(network, 2))
