@@ -244,3 +244,32 @@ def test_copies_are_variables_of_their_own():
     assert v.numpy().tolist() == [1.0, 2.0]
     both = copy.deepcopy([v, v])
     assert both[0] is both[1]
+
+
+COLUMNS = np.arange(6.0, dtype="float32").reshape(2, 3).T
+BROADCAST = np.broadcast_to(np.float32(1.5), (3, 2))
+
+
+@pytest.mark.parametrize("value", [COLUMNS, BROADCAST], ids=["columns", "broadcast"])
+@pytest.mark.parametrize("way", ["initial", "assign", "assign while held", "graph", "take"])
+def test_values_lie_by_rows(value, way):
+    v = tk.Variable(value if way == "initial" else np.zeros((3, 2), "float32"))
+    held = v.read_value() if way == "assign while held" else None
+    if way.startswith("assign"):
+        v.assign(tk.constant(value))
+    elif way == "graph":
+        tk.function(lambda x: v.assign(tk.transpose(x)))(tk.constant(value.T))
+    elif way == "take":
+        v._take(value)
+    assert v._value._array.flags.c_contiguous
+    np.testing.assert_array_equal(v, value)
+    assert held is None or not held.numpy().any()
+
+
+def test_a_run_that_is_resumed_multiplies_as_before():
+    """BLAS adds up otherwise where a matrix lies by columns, as orthogonal ones were made."""
+    weights = tk.initializers.Orthogonal(seed=1)((8, 32))
+    made, loaded = tk.Variable(weights), tk.Variable(np.ascontiguousarray(weights))
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=(1, 8)).astype("float32")
+        np.testing.assert_array_equal(x @ made, x @ loaded)

@@ -198,3 +198,37 @@ def test_vectorized_map_reads_variables_and_conditions():
         return tk.vectorized_map(lambda r: tk.cond(r > 1.5, lambda: r * v, lambda: r - v), x)
 
     assert f(tk.constant([1.0, 2.0])).numpy().tolist() == [-2.0, 6.0]
+
+
+def test_an_output_that_is_the_state_has_the_gradients_of_eager_steps():
+    w = tk.Variable(np.random.default_rng(0).normal(size=(5, 5)).astype("float32"))
+    x = tk.constant(np.random.default_rng(1).normal(size=(6, 3, 5)).astype("float32"))
+
+    def step(h, row):
+        gate = tk.sigmoid(h @ w + row)
+        h = gate * h + (1 - gate) * tk.tanh(h @ w)
+        return h, {"state": h, "none": None, "own": h * 2.0}
+
+    def gradients(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            last, states = ops.scan(step, x[0] + 0.0, x)
+            loss = tk.reduce_sum(states["state"] ** 2) + tk.reduce_sum(states["own"] * last)
+        return tape.gradient(loss, [w, x])
+
+    for one, other in zip(gradients(x), tk.function(gradients)(x), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_no_round_at_all_and_sizes_that_the_graph_does_not_know():
+    @tk.function(input_signature=[tk.TensorSpec((None, None, 3), "float32")])
+    def gradient(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            rows = x[1:]
+            last = ops.scan(lambda c, row: (c + row * row, None), x[0], rows)[0]
+            loss = tk.reduce_sum(last)
+        return tape.gradient(loss, x)
+
+    np.testing.assert_array_equal(gradient(tk.ones((1, 2, 3))), np.ones((1, 2, 3)))
+    np.testing.assert_array_equal(gradient(tk.ones((2, 2, 3)))[1], np.full((2, 3), 2.0))

@@ -177,7 +177,7 @@ class Variable(RowUpdates, Trackable, Operators):
         self._creation = next(_CREATIONS)
         count_large(self, getattr(tensor._array, "nbytes", 0))
         self.trainable = self._created_trainable = trainable
-        self._value = wrap(tensor._array if tensor._array.shape else devices_asarray(tensor._array))
+        self._value = wrap(laid_out(tensor._array))
         if shape is None and not validate_shape:
             shape = [None] * len(tensor.shape)
         self._shape = None if shape is None else TensorShape(shape)
@@ -457,11 +457,11 @@ class Variable(RowUpdates, Trackable, Operators):
             tell_watchers((self,))
         else:
             array = devices.to_device(array, devices.device_of(self._value._array))
-            self._value = wrap(array if array.shape else devices_asarray(array))
+            self._value = wrap(laid_out(array))
 
     def _take(self, array: Any) -> None:
         """Hold `array`, which nobody else will write to, without a copy."""
-        self._value = wrap(array if array.shape else devices_asarray(array))
+        self._value = wrap(laid_out(array))
 
     def _writable(self) -> Any:
         """The array to write a new value into: the buffer itself when nothing else holds it."""
@@ -548,10 +548,16 @@ def tell_watchers(variables: Sequence[Any]) -> None:
         watch(variables)
 
 
-def devices_asarray(value: Any) -> Any:
-    """A zero-dimensional array of its own for a scalar, so that it can be written in place."""
-    return (
-        np.array(value)
-        if isinstance(value, np.generic)
-        else devices.XP_OF[type(value)].array(value)
-    )
+def laid_out(array: Any) -> Any:
+    """`array` as a variable holds it: its rows one after the other, and a scalar in an array.
+
+    BLAS adds up in another order where a matrix lies by columns, as it does where an initializer
+    transposes. What was loaded from a file, or written by a graph, lies by rows, and has to give
+    the same bits. A scalar's array has no dimension, so that it can be written in place.
+    """
+    if array.shape and array.flags.c_contiguous:
+        return array
+    if isinstance(array, np.generic):
+        return np.array(array)
+    xp = devices.XP_OF[type(array)]
+    return xp.array(array) if not array.shape else xp.ascontiguousarray(array)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainkit.autodiff.backward import zeros_like
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.tensor import Tensor
 from trainkit.graph.control_flow.loop_vjp_plan import LoopVjpPlan, plan_of
 from trainkit.graph.control_flow.while_loop import scan_primitive, while_primitive
@@ -147,7 +147,12 @@ def _run_backward(
         reverse=reverse,
         length=length,
     )
-    return dict(zip((*plan.carried, *plan.summed, *plan.fed), results, strict=True))
+    gradients = dict(zip((*plan.carried, *plan.summed, *plan.fed), results, strict=True))
+    for i in plan.fed:
+        # Without a round nothing tells the other sizes of a stack, where the trace did not know.
+        if None in tuple(gradients[i].shape)[1:]:
+            gradients[i] = late_ops.reshape_like(gradients[i], inputs[i])
+    return gradients
 
 
 for _operation in (while_primitive, scan_primitive):

@@ -13,7 +13,7 @@ from trainkit.core.dispatch.facets import CONTROL, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.core.variable import devices_asarray
+from trainkit.core.variable import laid_out
 
 
 def _like_variable(x: Any, *, variable: Any) -> Spec:
@@ -26,7 +26,7 @@ def _like_variable(x: Any, *, variable: Any) -> Spec:
 def store_variable(xp: Any, x: Any, *, variable: Any) -> Any:
     """Give a variable the value `x`, which is the result, too."""
     tensor = Tensor()
-    tensor._array = x if x.shape else devices_asarray(x)
+    tensor._array = laid_out(x)
     variable._value = tensor
     return tensor._array
 

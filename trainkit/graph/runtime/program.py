@@ -27,7 +27,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.side_work import give_way
 from trainkit.core.string_tensor import run_beside_text
 from trainkit.core.tensor import Tensor, wrap
-from trainkit.core.variable import devices_asarray
+from trainkit.core.variable import laid_out
 from trainkit.graph.ir.assigned_devices import brings_beside
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.user_lines import located
@@ -132,7 +132,7 @@ class _ProgramWriter:
             "errors": KERNEL_ERRORS,
             "wrap": wrap,
             "Tensor": Tensor,
-            "own": devices_asarray,
+            "laid_out": laid_out,
             "ndarray": np.ndarray,
             "empty": np.empty,
             "uint8": np.uint8,
@@ -249,8 +249,8 @@ class _ProgramWriter:
                 self._say(f"if {value} is not {_local(slot.first)}:")
                 depth = 2
             self._say("held = Tensor()", depth)
-            # NumPy gives sums as scalars; the variable needs an array that later steps can write to
-            self._say(f"held._array = {value} if {value}.shape else own({value})", depth)
+            plain = f"{value}.shape and {value}.flags.c_contiguous"  # most are, without a call
+            self._say(f"held._array = {value} if {plain} else laid_out({value})", depth)
             self._say(f"s{i}._value = held", depth)
 
     # ------------------------------------------------------------------ operations

@@ -69,7 +69,11 @@ class StepByStep:
         for frame, step_mask in zip(frames, masks, strict=True):
             carry = self._next(carry, frame, step_mask)
             outputs.append(carry[0])
-        return (ops.stack(outputs, axis=1) if self._return_sequences else carry[0]), carry[1]
+        if not self._return_sequences:
+            return carry
+        # Steps lie one behind the other in memory, as those that a loop stacks do: sums over all
+        # of them then go the same way.
+        return ops.moveaxis(ops.stack(outputs), 0, 1), carry[1]
 
     def _loop(self, inputs: Any, states: list[Any], mask: Any) -> Carry:
         """The first step, in which cells make what they keep for the others, then a loop."""
@@ -79,21 +83,30 @@ class StepByStep:
         if inputs.shape[1] is not None and self._adds_losses():
             return self._one_by_one(inputs[:, 1:], later, [first[0]], first)
         rows = [ops.moveaxis(x, 1, 0) for x in (inputs[:, 1:], later) if x is not None]
+        same = [i for i, state in enumerate(first[1]) if state is first[0]]
 
         def body(carry: Any, x: Any) -> Any:
-            output, states = carry
+            states = carry[-1]
+            output = states[same[0]] if same else carry[0]
             after = self._next((output, states), x[0], x[1] if mask is not None else None)
-            return after, after[0] if self._return_sequences else None
+            if same and after[0] is not after[1][same[0]]:
+                raise ValueError(
+                    "the first output of the cell is one of its states, that of a later step is "
+                    "not: return the same tensors from each step, or unroll the layer"
+                )
+            # A row is the output before, not after: its gradient then comes to the state ahead of
+            # what this step gives it, in the order in which a tape around all steps adds them up.
+            return after[1:] if same else after, output if self._return_sequences else None
 
-        last, later_outputs = ops.scan(body, (first[0], list(first[1])), rows)
+        last, earlier = ops.scan(body, first[1:] if same else first, rows)
+        states = last[-1]
+        output = states[same[0]] if same else last[0]
         if not self._return_sequences:
-            return last
+            return output, states
         if inputs.shape[1] is None:  # without rows the loop does not know the batch's size either
-            later_outputs = ops.reshape(
-                later_outputs, (ops.shape(inputs)[1] - 1, *ops.shape(first[0]))
-            )
-        together = ops.concatenate([ops.expand_dims(first[0], 0), later_outputs], axis=0)
-        return ops.moveaxis(together, 0, 1), last[1]
+            earlier = ops.reshape(earlier, (ops.shape(inputs)[1] - 1, *ops.shape(first[0])))
+        together = ops.concatenate([earlier, ops.expand_dims(output, 0)], axis=0)
+        return ops.moveaxis(together, 0, 1), states
 
     def _next(self, carry: Carry, frame: Any, step_mask: Any) -> Carry:
         """Output and states after one more step, of which the mask may leave out some samples."""

@@ -26,6 +26,7 @@ from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape, shape_tensor
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.one_node import one_node
+from trainkit.ops.math.elementwise import identity as as_it_is
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Leaf, TensorLike
@@ -385,10 +386,21 @@ def scan(
     order = builtins.range(n - 1, -1, -1) if reverse else builtins.range(n)
     for i in order:
         x = None if xs is None else nest.map_structure(lambda t, i=i: t[i], xs)
-        carry, outputs[i] = f(carry, x)
+        carry, output = f(carry, x)
+        outputs[i] = _output_beside(carry, output) if trace_state.TAPES else output
     if all(leaf is None for leaf in nest.flatten(outputs[0])):
         return carry, outputs[0]
     return carry, _stack(outputs)
+
+
+def _output_beside(carry: Any, output: Any) -> Any:
+    """A step's output, where it is a state carried on a tensor of its own.
+
+    Gradients of later steps then come together before that of the output is added, as they do where
+    a loop's body, whose results these are, goes back step by step.
+    """
+    carried = {id(x) for x in nest.flatten(carry)}
+    return nest.map_structure(lambda y: as_it_is(y) if id(y) in carried else y, output)
 
 
 @overload
