@@ -1,4 +1,4 @@
-"""float32 as bfloat16 and back by kernels, which have the bits of NumPy's casts."""
+"""float32 as bfloat16 or float16 and back by kernels, which have the bits of NumPy's casts."""
 
 import ml_dtypes
 import numpy as np
@@ -40,6 +40,40 @@ def test_floats_of_all_kinds_are_rounded(rng, size):
     assert_same_bits(casts.cast_array(x, BF16), x.astype(BF16))
 
 
+F16 = np.dtype(np.float16)
+
+
+def assert_same_numbers(y, expected):
+    """The same bits, but for those of NaN, which NumPy keeps and processors make quiet ones."""
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
+    assert_same_bits(np.nan_to_num(y, nan=0.0), np.nan_to_num(expected, nan=0.0))
+
+
+def test_every_float16_is_widened():
+    x = np.arange(1 << 16, dtype=np.uint16).view(F16)
+    kernel = casts._by_kernel(x, F32)
+    assert_same_numbers(kernel, x.astype(F32))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.filterwarnings("ignore:(invalid|overflow):RuntimeWarning")  # NumPy's
+def test_floats_of_all_kinds_are_rounded_to_float16(rng, size):
+    bits = rng.integers(0, 1 << 32, size, dtype=np.uint64).astype(np.uint32)
+    # Most of all bits are out of float16's range: half of them get an exponent within it.
+    bits[::2] = (bits[::2] & 0x807FFFFF) | (rng.integers(100, 145, len(bits[::2])) << 23)
+    bits[::6] = (bits[::6] & 0xFFFFE000) | 0x1000  # as near to one as to the other
+    bits[1:7] = [0x7F800001, 0xFFFFFFFF, 0x7F7FFFFF, 0xFF800000, 1, 0x80008000]
+    x = bits.view(F32)
+    assert_same_numbers(casts._by_kernel(x, F16), x.astype(F16))
+
+
+def test_without_an_instruction_float16_is_left_to_numpy(rng, monkeypatch):
+    monkeypatch.setattr(casts, "_converts_float16", lambda: False)
+    x = rng.normal(size=SIZES[0]).astype(F32)
+    assert casts._by_kernel(x, F16) is None
+    assert_same_bits(casts.cast_array(x, F16), x.astype(F16))
+
+
 def layouts(x):
     square = x[: 128 * 128].reshape(128, 128)
     return {
@@ -54,21 +88,23 @@ def layouts(x):
     }
 
 
-@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "target"), [(F32, BF16), (BF16, F32), (F32, F16), (F16, F32)], ids=str
+)
 @pytest.mark.parametrize("layout", layouts(np.zeros(4 * casts.FEWEST)))
-def test_layouts_are_those_of_numpy(rng, dtype, layout):
+def test_layouts_are_those_of_numpy(rng, dtype, target, layout):
     x = layouts(rng.normal(size=4 * casts.FEWEST).astype(dtype))[layout]
-    target = BF16 if dtype is F32 else F32
     assert_same_bits(casts.cast_array(x, target), x.astype(target))
     assert casts.cast_array(x, dtype) is x
     np.testing.assert_array_equal(casts.cast_array(x, np.float64), x.astype(np.float64))
 
 
-def test_parts_are_cut_without_a_trace(rng, monkeypatch):
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+def test_parts_are_cut_without_a_trace(rng, monkeypatch, dtype):
     x = rng.normal(size=SIZES[-1]).astype(F32)
-    expected = x.astype(BF16)
+    expected = x.astype(dtype)
     monkeypatch.setattr(casts, "shared", lambda _: (0, 7))
-    assert_same_bits(casts.cast_array(x, BF16), expected)
+    assert_same_bits(casts.cast_array(x, dtype), expected)
     assert_same_bits(casts.cast_array(expected, F32), expected.astype(F32))
 
 

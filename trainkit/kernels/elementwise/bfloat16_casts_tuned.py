@@ -1,35 +1,40 @@
-"""float32 as bfloat16 and back: with the bits of `astype`, in a part of its time."""
+"""float32 as bfloat16 or float16 and back: with the bits of `astype`, in a part of its time."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit.kernel_family import BYTES_PER_SECOND, Family
+from trainkit.kernels.jit.target import features
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
-_FILE = "elementwise.bfloat16_casts_compiled"
-_BF16, _F32 = bfloat16.dtype, np.dtype(np.float32)
+_FILE, _FILE_16 = "elementwise.bfloat16_casts_compiled", "elementwise.float16_casts_compiled"
+_BF16, _F16, _F32 = bfloat16.dtype, np.dtype(np.float16), np.dtype(np.float32)
 FEWEST = 1 << 14
 """Elements from which on the kernel pays."""
 _KERNELS = {
-    _F32: (Family("bfloat16_narrow", _FILE, "narrow", exact=True), _BF16),
-    _BF16: (Family("bfloat16_widen", _FILE, "widen", exact=True), _F32),
+    (_F32, _BF16): Family("bfloat16_narrow", _FILE, "narrow", exact=True),
+    (_BF16, _F32): Family("bfloat16_widen", _FILE, "widen", exact=True),
+    (_F32, _F16): Family("float16_narrow", _FILE_16, "narrow", exact=True),
+    (_F16, _F32): Family("float16_widen", _FILE_16, "widen", exact=True),
 }
-"""By the dtype of the array: the kernel, and the dtype that it gives."""
-_DTYPES = {"bfloat16": _BF16, "float32": _F32}
+"""By the dtype of the array and that of the result; NaN of float16 may have other bits."""
+_DTYPES = {"bfloat16": _BF16, "float16": _F16, "float32": _F32}
 
 
 def cast_array(x: Array, dtype: Any) -> Array:
     """`x.astype(dtype)`, or `x` itself where it has that dtype."""
     if x.dtype == dtype:
         return x
-    y = _by_kernel(x, dtype) if x.size >= FEWEST else None
+    y = _by_kernel(x, np.dtype(dtype)) if x.size >= FEWEST else None
     return x.astype(dtype) if y is None else y
 
 
@@ -38,16 +43,24 @@ def cast_between_floats(x: Array, *, dtype: str) -> Array | None:
     return _by_kernel(x, _DTYPES.get(dtype))
 
 
+@lru_cache(maxsize=1)
+def _converts_float16() -> bool:
+    """Whether an instruction does; else LLVM would call a function that no library here has."""
+    return "f16c" in features() or platform.machine() == "aarch64"
+
+
 def _by_kernel(x: Array, dtype: Any) -> Array | None:
-    family, result_dtype = _KERNELS.get(x.dtype, (None, None))
-    if family is None or dtype != result_dtype or type(x) is not np.ndarray:
+    family = _KERNELS.get((x.dtype, dtype))
+    if family is None or type(x) is not np.ndarray:
+        return None
+    if family.file == _FILE_16 and not _converts_float16():
         return None
     run = family.find((), 6 * x.size / BYTES_PER_SECOND)
     if run is None:
         return None
     if not x.flags.forc:  # as repeated gradients of means: NumPy copies bits as fast as floats
         x = x.view(f"u{x.itemsize}").copy(order="K").view(x.dtype)
-    y = np.empty_like(x, result_dtype)  # in the order of x, as `astype` has it
+    y = np.empty_like(x, dtype)  # in the order of x, as `astype` has it
     run(*shared(BYTE_NANOSECONDS * (x.nbytes + y.nbytes)), x.ctypes.data, y.ctypes.data, x.size)
     return y
 
