@@ -185,6 +185,41 @@ def test_sums_of_rows_have_the_bits_of_numpy(rng, axis):
         assert sums.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("of_squares", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(2100, 8), (1999, 9), (131, 127), (130, 129), (17, 1000)], ids=str
+)
+def test_sums_of_rows_by_the_kernel_have_the_bits_of_numpy(
+    eager, rng, monkeypatch, shape, of_squares
+):
+    monkeypatch.setattr(reductions_tuned, "shared", lambda nanoseconds: (0, 3))
+    monkeypatch.setattr(reductions_tuned, "row_sums", lambda x: pytest.fail("no kernel"))
+    monkeypatch.setattr(reductions_tuned, "row_square_sums", lambda x: pytest.fail("no kernel"))
+    x = rng.normal(size=shape).astype("float32")
+    x[0], x[1, 3], x[2, 4:6], x[3] = -0.0, np.nan, (np.inf, -np.inf), 3e38
+    with np.errstate(all="ignore"):
+        expected = np.add.reduce(np.square(x) if of_squares else x, 1)
+    sum_of = reductions_tuned.axis_square_sum if of_squares else reductions_tuned.axis_sum
+    sums = sum_of(x, 1, False)
+    np.testing.assert_array_equal(sums, expected)
+    np.testing.assert_array_equal(np.signbit(sums[0]), np.signbit(expected[0]))
+
+
+def test_a_kernel_of_another_order_than_numpys_is_not_taken(eager, rng, monkeypatch):
+    monkeypatch.setattr(reductions_tuned, "_adds_as_numpy", lambda run, of_squares: False)
+    x = rng.normal(size=(40, 1000)).astype("float32")
+    assert reductions_tuned._row_sum_on_pool(x, False) is None
+    np.testing.assert_array_equal(tk.reduce_sum(x, 1), x.sum(1))
+
+
+def test_the_order_of_a_kernel_is_compared_with_numpys():
+    def in_order(pool, parts, x, starts, merges, sums):
+        sums[:] = np.add.accumulate(x, 1)[:, -1]
+
+    assert not reductions_tuned._adds_as_numpy(in_order, False)
+    assert reductions_tuned._adds_as_numpy(lambda *a: np.add.reduce(a[2], 1, out=a[-1]), False)
+
+
 def test_sums_along_axes_apart_of_few_rows_and_of_small_arrays_are_left_to_numpy():
     x = np.ones((4, 16, 16, 32), "float32")
     for axis in [(1, 3), (0, 3), (2, 2), (), 4]:

@@ -53,6 +53,12 @@ HALF_MIDDLE_SUMS = kernel_family.Family(
     "half_middle_sums", "reductions.reductions_compiled", "half_middle_sums", alone=True
 )
 """Of bfloat16, whose bits they read, in float32."""
+ROW_SUMS = kernel_family.Family(
+    "row_sums", "reductions.row_sums_compiled", "row_sums", exact=True, alone=True
+)
+ROW_SQUARE_SUMS = kernel_family.Family(
+    "row_square_sums", "reductions.row_sums_compiled", "row_square_sums", exact=True, alone=True
+)
 
 FEWEST = 1 << 14
 """Smaller arrays are left to NumPy without a further look, or to the fused loops of a graph."""
@@ -266,8 +272,7 @@ def _float_axis_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = Fals
         return None
     outer, size, inner, is_rows, short, keepdims_shape = cube
     if is_rows:
-        add_rows = row_square_sums if of_squares else row_sums
-        sums = add_rows(x.reshape(outer, size)) if outer >= _FEWEST_ROWS else None
+        sums = _row_sum(x.reshape(outer, size), of_squares) if outer >= _FEWEST_ROWS else None
         return None if sums is None else sums.reshape(keepdims_shape if keepdims else short)
     if outer == inner == 1:
         total = _whole_sum(x.reshape(-1), of_squares)
@@ -307,6 +312,63 @@ def _half_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     sums = np.empty((parts, folds * cube.inner), np.float32)
     run(pool, parts, bits.reshape(-1, folds * cube.inner), sums)
     return np.add.reduce(sums.reshape(parts * folds, cube.inner), 0).reshape(shape)
+
+
+_ADDED_AT_ONCE, _SIDE_BY_SIDE = 128, 8
+"""Numbers of a row that NumPy adds up in eight sums side by side; a longer row in halves."""
+
+
+@lru_cache(maxsize=256)
+def row_leaves(size: int) -> tuple[Array, Array]:
+    """How NumPy adds up a row: where each run begins that is added up at once, and its end.
+
+    And after each run, how often the sums of the last two halves become one.
+    """
+    starts, merges = [], []
+
+    def halve(start: int, length: int) -> None:
+        if length <= _ADDED_AT_ONCE:
+            starts.append(start)
+            merges.append(0)
+            return
+        half = length // 2 // _SIDE_BY_SIDE * _SIDE_BY_SIDE
+        halve(start, half)
+        halve(start + half, length - half)
+        merges[-1] += 1
+
+    halve(0, size)
+    return np.array([*starts, size], np.int64), np.array(merges, np.int64)
+
+
+def _row_sum(x: Array, of_squares: bool) -> Array | None:
+    """Sums of rows with the bits of NumPy's, by a kernel or by compiled code; else `None`."""
+    sums = _row_sum_on_pool(x, of_squares)
+    if sums is None:
+        sums = row_square_sums(x) if of_squares else row_sums(x)
+    return sums
+
+
+def _row_sum_on_pool(x: Array, of_squares: bool) -> Array | None:
+    if x.dtype is not _F32 or x.shape[1] < _SIDE_BY_SIDE:
+        return None
+    run = (ROW_SQUARE_SUMS if of_squares else ROW_SUMS).find((), _SUM_SECONDS * x.size)
+    if run is None or not _adds_as_numpy(run, of_squares):
+        return None
+    sums = np.empty(len(x), np.float32)
+    run(*shared(_SUM_NANOSECONDS * x.size), x, *row_leaves(x.shape[1]), sums)
+    return sums
+
+
+@lru_cache(maxsize=8)
+def _adds_as_numpy(run: Any, of_squares: bool) -> bool:
+    """Whether this NumPy adds up rows in the order of the kernel; a later one may have another."""
+    for size in (9, 131, 1000):
+        x = (np.cos(np.arange(9.0 * size)).reshape(9, size) * 2).astype(np.float32)
+        sums = np.empty(len(x), np.float32)
+        run(0, 1, x, *row_leaves(size), sums)
+        if sums.tobytes() != np.add.reduce(np.square(x) if of_squares else x, 1).tobytes():
+            return False
+    return True
 
 
 def _middle_sum(x: Array) -> Array:
