@@ -171,11 +171,33 @@ def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_versio
     assert KERNELS["relu"](x) is not None
     assert KERNELS["relu"](x[:50, :50].copy()) is None
     assert KERNELS["relu"](x.astype("float64")) is None
-    assert KERNELS["relu"](x.T) is None
+    assert KERNELS["relu"](x[:, ::2]) is None
+    assert KERNELS["where"](x > 0, x, x.T) is None
     assert KERNELS["where"](x > 0, x, x[:1].repeat(300, 0)) is not None
     assert KERNELS["where"](x[0] > 0, x, x) is None
     assert KERNELS["silu"](x.astype("float64")) is None
     assert KERNELS["silu_gradient"](x, x[:1]) is None
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if KERNELS[name].exact])
+def test_transposes_are_worked_on_in_their_own_order(name, rng):
+    arrays, settings = inputs_of(name, rng, (64, 3, 66)), SETTINGS.get(name, {})
+    turned = [a.T for a in arrays]
+    kernel_family.set_mode("eager")
+    y = PRIMITIVES[name].run(turned, settings)
+    assert KERNELS[name]._ready
+    kernel_family.set_mode("off")
+    expected = PRIMITIVES[name].run(turned, settings)
+    assert y.strides == expected.strides
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_transposes_that_nobody_may_write_to_are_left_to_the_plain_version(rng):
+    kernel_family.set_mode("eager")
+    x = rng.normal(size=(64, 66)).astype("float32").T
+    assert KERNELS["relu"](x) is not None
+    x.flags.writeable = False
+    assert KERNELS["relu"](x) is None
 
 
 OF_BFLOAT16 = {

@@ -48,7 +48,7 @@ def call({inputs}{width}):
         return None
     size, shape = {main}.size, {main}.shape
     if not ({fits}):
-        return None
+        {turned}
     run = find((), plain * size)
     if run is None:
         return None
@@ -180,6 +180,28 @@ def _element_bytes(takes: str, gives: str) -> int:
     return sum(sizes.get(layout, 0) for layout in (*layouts, *(gives or main).split()))
 
 
+def write_transposed_call(
+    names: Sequence[str], layouts: Sequence[str], result_layouts: Sequence[str]
+) -> str:
+    """What a call does with arrays that all are in column-major order, as transposes are.
+
+    To a kernel without rows they are as good in their own order, which is that of NumPy's result.
+    """
+    is_flat = [layout in ("flat", "mask") for layout in layouts]
+    if result_layouts != ["flat"] or not all(
+        flat or layout == "number" for flat, layout in zip(is_flat, layouts, strict=True)
+    ):
+        return "return None"
+    of_columns = " and ".join(
+        f"{x}.flags.fnc" for x, flat in zip(names, is_flat, strict=True) if flat
+    )
+    arrays = ", ".join(f"{x}.T" if flat else x for x, flat in zip(names, is_flat, strict=True))
+    # Transposed they are in row-major order alone, so this call comes here once.
+    return (
+        f"y = call({arrays}) if {of_columns} else None\n        return None if y is None else y.T"
+    )
+
+
 def _text_of(takes: str, gives: str, exact: bool) -> str:
     """The function that calls a kernel of such layouts."""
     layouts = takes.split()
@@ -202,6 +224,7 @@ def _text_of(takes: str, gives: str, exact: bool) -> str:
         width=", width" if has_width else "",
         main=names[main],
         fits=" and ".join(f"({fits.format(x=x)})" for x, fits, _ in inputs),
+        turned=write_transposed_call(names, layouts, result_layouts) if exact else "return None",
         default="" if has_width else "width = shape[-1]",
         rooms="; ".join(f"{y} = {make}" for y, make, _, _ in results),
         # No more parts than shares of the sums, each of which one part makes.
