@@ -135,3 +135,35 @@ def test_the_size_of_a_known_shape_is_a_number_while_tracing():
     sizes = tk.function(lambda x: tk.size(x, tk.int64), input_signature=[tk.TensorSpec([None, 2])])
     assert int(sizes(tk.ones([3, 2]))) == 6
     assert sizes(tk.ones([3, 2])).dtype == tk.int64
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32"])
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+def test_truth_values_are_counted_in_every_dtype(dtype, axis):
+    mask = np.arange(900).reshape(30, 30) % 3 > 0
+    count = np.count_nonzero(mask, axis)
+    counted = tk.math.count_nonzero(mask, axis, dtype=dtype)
+    compiled = tk.function(lambda m: tk.math.count_nonzero(m, axis, dtype=dtype))(mask)
+    for tensor in (counted, compiled):
+        assert tensor.dtype.name == dtype
+        np.testing.assert_array_equal(tensor.numpy(), np.asarray(count).astype(dtype))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("shape", [(), (0, 3), (4, 5)])
+def test_the_sum_of_truth_values_is_int32(shape, keepdims):
+    mask = np.ones(shape, bool)
+    total = tk.ops.sum(mask, keepdims=keepdims)
+    assert total.dtype.name == "int32"
+    assert total.shape == ((1,) * len(shape) if keepdims else ())
+    assert int(tk.reshape(total, ())) == mask.size
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_gather_of_batches_names_the_index_outside(index):
+    rows = np.zeros((2, 3), np.int32)
+    rows[1, 2] = index
+    message = rf"indices\[1,2\] = {index} is not in \[0, 4\)"
+    with pytest.raises(tk.errors.InvalidArgumentError, match=message):
+        tk.gather(np.ones((2, 4)), rows, axis=1, batch_dims=1)
+    assert tk.gather(np.ones((2, 4)), rows[:, :0], axis=1, batch_dims=1).shape == (2, 0)

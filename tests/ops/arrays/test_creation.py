@@ -115,6 +115,20 @@ def test_other_spaces():
     np.testing.assert_allclose(ops.geomspace(-1, -8, 4).numpy(), np.geomspace(-1, -8, 4), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_many_classes_are_those_of_few(dtype, axis):
+    x = (np.arange(300).reshape(20, 15) % 140).astype(dtype)
+    if dtype != "uint8":
+        x[::3] -= 60
+    hot = ops.one_hot(x, 100, axis=axis, dtype="float16")
+    expected = np.moveaxis(x[..., None] == np.arange(100), -1, axis)
+    assert hot.dtype == tk.float16
+    np.testing.assert_array_equal(hot.numpy(), expected)
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        ops.one_hot(x, 100, axis=3)
+
+
 def test_one_hot():
     np.testing.assert_array_equal(
         ops.one_hot([0, 2, 5], 3).numpy(), [[1, 0, 0], [0, 0, 1], [0, 0, 0]]

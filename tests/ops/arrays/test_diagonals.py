@@ -8,6 +8,15 @@ from trainkit import ops
 from trainkit.core.errors import ShapeError
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (300, 299), (0, 4)], ids=str)
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_triangles_are_the_same_at_the_second_call(shape, k):
+    x = np.full(shape, np.nan, np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(ops.tril(x, k).numpy(), np.tril(x, k))
+        np.testing.assert_array_equal(ops.triu(x, k).numpy(), np.triu(x, k))
+
+
 @given(arrays(min_dims=2), st.integers(-3, 3), st.sampled_from([(0, 1), (1, 0), (-1, 0)]))
 def test_diagonals_agree_with_numpy(x, offset, axes):
     one, two = axes

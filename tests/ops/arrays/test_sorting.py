@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import trainkit as tk
 from tests.ops.numpy_compare import arrays, assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -38,6 +39,28 @@ def test_top_k_takes_the_first_of_equal_ones(n, dtype, rng):
         assert_same(indices, expected)
         assert_same(values, np.take_along_axis(x, expected, -1))
         assert (values.dtype, indices.dtype) == (dtype, "int32")
+
+
+@pytest.mark.parametrize("special", [-np.inf, np.inf, np.nan, -0.0])
+@pytest.mark.parametrize("k", [1, 2, 8])
+def test_top_k_of_rows_with_special_numbers(special, k, rng):
+    x = rng.integers(-3, 3, (6, 90)).astype("float32")
+    x[0], x[1, 4:], x[2, 7], x[3, ::9] = special, special, special, special
+    before = x.copy()
+    values, indices = ops.top_k(x, k)
+    rising = np.argsort(x[:, ::-1], -1, kind="stable")
+    expected = 89 - rising[:, ::-1][:, :k]
+    np.testing.assert_array_equal(indices.numpy(), expected)
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected, -1))
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("shape", [(0, 90), (90,), (2, 3, 90)])
+def test_top_k_has_the_shape_of_the_rows(shape, rng):
+    x = rng.normal(size=shape)
+    values, indices = ops.top_k(x, 3)
+    assert values.shape == indices.shape == (*shape[:-1], 3)
+    np.testing.assert_array_equal(values.numpy(), -np.sort(-x, -1)[..., :3])
 
 
 def test_in_top_k_counts_better_scores():
@@ -77,6 +100,27 @@ def test_unique_agrees_with_numpy(x, data):
     numpys = np.unique(x, True, True, True, axis)
     for one, two in zip(ours, numpys, strict=True):
         assert_same(one, np.reshape(two, tuple(one.shape)))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([5, -3, 5, 0, -3, 4]),
+        np.array([127, -128, 0, 127] * 80, np.int8),
+        np.array([2**64 - 1, 2**64 - 2, 2**64 - 1, 2**64 - 5], np.uint64),
+        np.array([-(2**63), -(2**63) + 2, -(2**63)]),
+        np.array([2**62, -(2**62), 2**62]),
+        np.array([], np.int32),
+        np.array([7], np.int32),
+    ],
+    ids=str,
+)
+def test_unique_of_integers_near_and_far(values):
+    different, numbers = tk.unique(values)
+    first = np.sort(np.unique(values, return_index=True)[1])
+    np.testing.assert_array_equal(different.numpy(), values[first])
+    np.testing.assert_array_equal(different.numpy()[numbers.numpy()], values)
+    assert (different.dtype.name, numbers.dtype.name) == (values.dtype.name, "int32")
 
 
 def test_unique_in_order_of_appearance():

@@ -48,7 +48,11 @@ def count_nonzero(
         >>> int(tk.math.count_nonzero([[0, 1], [2, 3]]))
         3
     """
-    counted = cast(not_equal(input, 0), dtype)
+    x = as_tensor(input)
+    counted = x if x.dtype == dtypes.bool_ else not_equal(x, 0)
+    size = x._array.size if type(x) is Tensor else x.shape.num_elements()
+    if size is None or size >= 1 << 31:  # more than the int32 in which bools are summed may hold
+        counted = cast(counted, dtype)
     return cast(reduced(sum_, counted, axis, keepdims), dtype)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from trainkit.core import shapes
@@ -182,17 +184,35 @@ def _triangle_rule(x: Spec, *, k: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
+_MOST_STORED = 1 << 16
+"""Elements of a mask that is stored for the next call: 64 kB."""
+
+
+def _below(xp: ArrayModule, rows: int, columns: int, k: int) -> Array:
+    """Where a matrix is not above the diagonal `k`."""
+    if xp is np and rows * columns <= _MOST_STORED:
+        return _mask_below(rows, columns, k)
+    return xp.tri(rows, columns, k, bool)
+
+
+@lru_cache(maxsize=16)
+def _mask_below(rows: int, columns: int, k: int) -> Array:
+    mask = np.tri(rows, columns, k, bool)
+    mask.flags.writeable = False
+    return mask
+
+
 @primitive(_triangle_rule, name="tril", semantics=LAST_AXES)
 def _tril(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero above the diagonal `k`."""
-    keep = xp.tri(x.shape[-2], x.shape[-1], k, bool)
+    keep = _below(xp, x.shape[-2], x.shape[-1], k)
     return xp.where(keep, x, xp.zeros((), x.dtype))
 
 
 @primitive(_triangle_rule, name="triu", semantics=LAST_AXES)
 def _triu(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero below the diagonal `k`."""
-    drop = xp.tri(x.shape[-2], x.shape[-1], k - 1, bool)
+    drop = _below(xp, x.shape[-2], x.shape[-1], k - 1)
     return xp.where(drop, xp.zeros((), x.dtype), x)
 
 

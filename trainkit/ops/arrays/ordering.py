@@ -98,8 +98,11 @@ def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tu
         >>> values.numpy(), positions.numpy()
         (array([5, 7], dtype=int32), array([0, 0, 1], dtype=int32))
     """
-    values = np.asarray(convert_to_tensor(x).numpy())
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True, equal_nan=False)
+    values = np.asarray(convert_to_tensor(x)._host_view())
+    first, inverse = (
+        _of_small_span(values)
+        or np.unique(values, return_index=True, return_inverse=True, equal_nan=False)[1:]
+    )
     order = np.argsort(first, kind="stable")
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
@@ -107,6 +110,31 @@ def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tu
         convert_to_tensor(values[np.sort(first)]),
         cast(convert_to_tensor(ranks[inverse]), out_idx),
     )
+
+
+_SPARSEST = 4
+"""Numbers in the span of integers for each of them, up to which a table takes less than a sort."""
+
+
+def _of_small_span(values: Any) -> tuple[Any, Any] | None:
+    """First places and inverse, as `np.unique` gives them, by a table of all numbers of the span.
+
+    `None` where the values are no integers, or lie far apart.
+    """
+    if values.dtype.kind not in "iu" or not values.size:
+        return None
+    least, greatest = int(values.min()), int(values.max())
+    span = greatest - least + 1
+    if span > _SPARSEST * values.size:
+        return None
+    # Differences of small integers may be too large for their dtype; without a sign they fit.
+    differences = values - values.dtype.type(least)
+    numbers = differences.view(f"u{values.itemsize}").astype(np.int64)
+    first = np.full(span, values.size)
+    # Backwards, as of several values for one place the last is kept.
+    first[numbers[::-1]] = np.arange(values.size)[::-1]
+    occurs = first < values.size
+    return first[occurs], (np.cumsum(occurs) - 1)[numbers]
 
 
 def _count(a: Bound) -> tuple[Spec, Spec, Spec]:

@@ -213,7 +213,9 @@ def _linspace(
     values = start + position * (step if parts else 0)
     if endpoint and size > 1:
         values[-1] = stop  # the last one exactly
-    values = xp.moveaxis(values, 0, shapes.canonical_axis(axis, rank + 1, "linspace"))
+    axis_index = shapes.canonical_axis(axis, rank + 1, "linspace")
+    if axis_index:
+        values = xp.moveaxis(values, 0, axis_index)
     return values.astype(as_dtype(dtype).dtype, copy=False), xp.asarray(step)
 
 

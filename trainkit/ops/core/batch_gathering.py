@@ -98,7 +98,10 @@ def _batch_axes(batch_dims: int, indices: Tensor) -> int:
 
 
 def _check_range(indices: Tensor, size: int) -> None:
-    values = np.asarray(indices.numpy())
+    values = np.asarray(indices._host_view())
+    # Two passes without new arrays; where the bad ones are is looked for when there are some.
+    if not values.size or (values.min() >= 0 and values.max() < size):
+        return
     bad = np.argwhere((values < 0) | (values >= size))
     if len(bad):
         at = tuple(bad[0])

@@ -67,7 +67,7 @@ _SUMMED_IN = {
     dtypes.bfloat16.dtype: np.dtype(np.float32),
     dtypes.float16.dtype: np.dtype(np.float32),
 }
-_F32 = np.dtype(np.float32)
+_F32, _BOOL = np.dtype(np.float32), np.dtype(np.bool_)
 _GREATEST = {d.dtype: d.max for d in dtypes.ALL if d.is_floating}
 _HALVES = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
 
@@ -124,6 +124,10 @@ def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
         check_axes(x, axis, "sum")
     if x.dtype is _F32:
         return xp.add.reduce(x, axis, None, None, keepdims)
+    if axis is None and x.dtype is _BOOL and xp is np:
+        # In a tenth of the time of a sum, which casts each to int32.
+        count = np.int64(np.count_nonzero(x)).astype(np.int32)
+        return np.full((1,) * x.ndim, count) if keepdims else count
     total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
     return total.astype(x.dtype) if x.dtype in _HALVES else total
 
