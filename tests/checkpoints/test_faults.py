@@ -173,7 +173,7 @@ def test_a_table_of_arrays_that_was_not_written_whole_is_no_file(tmp_path, monke
 
         patch.setattr(os, "pwrite", broken)
         with pytest.raises(OSError, match="No space left"):
-            write_npz(path, {"a": np.ones(3000, np.float32)})
+            write_npz(path, {"a": np.ones(3 << 20, np.float32)})
     assert path.read_bytes() == before
 
 

@@ -1,6 +1,7 @@
 """The file that HDF5 works through: pieces in a row are one write, and reads see them."""
 
 import io
+import random
 
 import pytest
 
@@ -40,8 +41,39 @@ def test_pieces_that_follow_one_another_are_one_write(stream, writes):
     stream.seek(2)
     stream.write(b"C")
     stream.check()
-    assert writes == [(0, 6), (10, 2), (2, 1)]
+    assert writes == [(0, 6), (10, 2)]
     assert content(stream) == b"abCdef\0\0\0\0xy"
+
+
+def test_structure_and_values_in_turns_are_one_write(stream, writes):
+    for number in range(4):
+        stream.seek(number * 10)
+        stream.write(b"head")
+        stream.write_at(number * 10 + 4, memoryview(b"values"))
+    stream.seek(20)
+    stream.write(b"HEAD")
+    stream.check()
+    assert writes == [(0, 40)]
+    assert content(stream) == b"headvalues" * 2 + b"HEADvalues" + b"headvalues"
+
+
+@pytest.mark.parametrize(("most", "seed"), [(40, 0), (40, 1), (1000, 2), (1000, 3)])
+def test_later_writes_stand_over_earlier_ones(stream, monkeypatch, most, seed):
+    monkeypatch.setattr(positioned_io, "_MOST_PENDING", most)
+    rng = random.Random(seed)
+    expected = bytearray(300)
+    for _ in range(400):
+        piece = rng.randbytes(rng.choice([0, 1, 5, 30]))
+        start = rng.randrange(300 - len(piece))
+        expected[start : start + len(piece)] = piece
+        stream.seek(start)
+        assert stream.write(piece) == len(piece)
+        if rng.random() < 0.02:
+            stream.seek(start)
+            assert stream.read(len(piece)) == piece
+    stream.truncate(300)
+    stream.check()
+    assert content(stream) == bytes(expected)
 
 
 def test_a_run_ends_before_it_is_longer_than_a_mebibyte(stream, writes):
@@ -68,6 +100,7 @@ def test_a_write_that_fails_is_told_once_more_by_check(stream, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(positioned_io, "_MOST_PENDING", 3)
     monkeypatch.setattr(positioned_io, "write_at", fail)
     stream.write(b"abc")
     stream.seek(10)

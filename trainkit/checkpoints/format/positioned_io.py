@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,8 @@ MAX_STRUCTURE = 1 << 21
 """Bytes that HDF5 may read to find out what one object is; they take up to 13 times that."""
 _SYNC_STEP = 1 << 26
 _LAST = (1 << 62) - 1
-_LONGEST_RUN = 1 << 20
+_MOST_PENDING = 1 << 20
+"""Bytes that are gathered before they go into the file."""
 _HAS_POSITIONS = hasattr(os, "pwrite")
 _HAS_PREADV = hasattr(os, "preadv")
 
@@ -118,8 +120,9 @@ class EarlySync:
 class H5Stream(io.RawIOBase):
     """An open file as h5py's `fileobj` driver wants it; all that HDF5 reads and writes passes here.
 
-    HDF5 writes its structure in order, but in pieces of tens of bytes: what follows on what was
-    written last is gathered, and goes into the file with the first write elsewhere, or in `check`.
+    HDF5 writes its structure in pieces of tens of bytes, between which the values of arrays come to
+    lie: what is written is gathered, and goes into the file in few long pieces, where there is much
+    of it, where something is read or the file's size is asked for, or in `check`.
     Once a write has failed the rest is dropped, so that HDF5 can still close the file it believes
     in; the failure is kept in `error`.
 
@@ -132,8 +135,10 @@ class H5Stream(io.RawIOBase):
         self.fd = fd
         self.error: OSError | None = None
         self._position = 0
-        self._run = bytearray()
-        self._run_start = 0
+        # Runs of bytes that wait, by where they begin; no two overlap.
+        self._starts: list[int] = []
+        self._runs: list[bytearray] = []
+        self._pending = 0
 
     def readable(self) -> bool:
         return True
@@ -146,7 +151,7 @@ class H5Stream(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence == io.SEEK_END:
-            self._write_run()
+            self.flush_runs()
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence)
         self._position = offset + (os.fstat(self.fd).st_size if start is None else start)
         return self._position
@@ -157,36 +162,61 @@ class H5Stream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         if not 0 <= self._position <= _LAST:  # a damaged file may point anywhere
             return 0
-        self._write_run()
+        self.flush_runs()
         count = read_into(self.fd, buffer, self._position)
         self._position += count
         return count
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        size = view.nbytes
-        follows = self._position == self._run_start + len(self._run)
-        if not follows or len(self._run) + size > _LONGEST_RUN:
-            self._write_run()
-            self._run_start = self._position
-        if self.error is None:
-            self._run += view
-        self._position += size
-        return size
+        self.write_at(self._position, view)
+        self._position += view.nbytes
+        return view.nbytes
 
-    def _write_run(self) -> None:
-        """Put what was gathered into the file."""
-        run, self._run = self._run, bytearray()
-        if run and self.error is None:
-            try:
-                write_at(self.fd, run, self._run_start)
-            except OSError as error:
-                self.error = error
-                raise
+    def write_at(self, start: int, view: memoryview) -> None:
+        """Write bytes at `start`, past HDF5 too, which had better not write there itself."""
+        if self.error is not None:
+            return
+        stop = start + view.nbytes
+        after = bisect_right(self._starts, start)
+        reached = self._starts[after - 1] + len(self._runs[after - 1]) if after else -1
+        if stop <= reached:  # what waits is written anew, as structure that has changed is
+            offset = start - self._starts[after - 1]
+            self._runs[after - 1][offset : offset + view.nbytes] = view
+            return
+        touches_next = after < len(self._starts) and self._starts[after] < stop
+        if reached > start or touches_next or self._pending + view.nbytes > _MOST_PENDING:
+            self.flush_runs()
+            after, reached = 0, -1
+        if reached == start:
+            self._runs[after - 1] += view
+        else:
+            self._starts.insert(after, start)
+            self._runs.insert(after, bytearray(view))
+        self._pending += view.nbytes
+
+    def flush_runs(self) -> None:
+        """Put what was gathered into the file; runs that meet are one piece."""
+        starts, runs = self._starts, self._runs
+        self._starts, self._runs, self._pending = [], [], 0
+        if not runs or self.error is not None:
+            return
+        try:
+            start, piece = starts[0], runs[0]
+            for next_start, run in zip(starts[1:], runs[1:], strict=True):
+                if start + len(piece) == next_start:
+                    piece += run
+                else:
+                    write_at(self.fd, piece, start)
+                    start, piece = next_start, run
+            write_at(self.fd, piece, start)
+        except OSError as error:
+            self.error = error
+            raise
 
     def truncate(self, size: int | None = None) -> int:
         size = self._position if size is None else size
-        self._write_run()
+        self.flush_runs()
         if self.error is None:
             try:
                 os.ftruncate(self.fd, size)
@@ -203,7 +233,7 @@ class H5Stream(io.RawIOBase):
         """
         if self.error is not None:
             raise self.error
-        self._write_run()
+        self.flush_runs()
 
 
 class H5Source(H5Stream):

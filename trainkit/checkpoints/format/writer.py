@@ -207,7 +207,7 @@ def _write_hdf5(
 
     try:
         with SignalsHeld() as signals, h5py.File(stream, "w", userblock_size=BLOCK) as file:
-            writer = _Writer(h5py, file, stream.fd, early, options or CheckpointOptions())
+            writer = _Writer(h5py, file, stream, early, options or CheckpointOptions())
             writer.write(entries, {"version": VERSION, **root}, signals.look)
     except Exception as error:
         # HDF5 may go on calling while an exception is on its way, which Python calls a SystemError.
@@ -225,15 +225,16 @@ def _write_hdf5(
 class _Writer:
     """Writes entries into one open file, and notes what is where.
 
-    HDF5 only says where a big array goes; its bytes are written here, past HDF5.
+    HDF5 only says where an array goes; its bytes are written here, past HDF5, unless it is to
+    compress them.
     """
 
     def __init__(
-        self, h5py: Any, file: Any, fd: int, early: EarlySync, options: CheckpointOptions
+        self, h5py: Any, file: Any, stream: H5Stream, early: EarlySync, options: CheckpointOptions
     ) -> None:
         self._h5 = h5py
         self._file = file.id
-        self._fd = fd
+        self._stream = stream
         self._early = early
         self._options = options
         self._parents = h5py.h5p.create(h5py.h5p.LINK_CREATE)
@@ -301,6 +302,9 @@ class _Writer:
         self.contents.array(entry.path, array, offset, attributes)
         if array.nbytes > SMALL and offset is not None:
             self._write_past_hdf5(offset, array)
+        elif array.size and offset is not None:
+            # HDF5 would take as long as for making the dataset to see that nothing is converted.
+            self._stream.write_at(offset, memoryview(as_bytes(array)))
         elif array.size:
             dataset.write(h5.h5s.ALL, h5.h5s.ALL, array, kind)
 
@@ -308,7 +312,7 @@ class _Writer:
         # The sum goes first: pages that nothing has touched yet would split up the writing, and
         # with it the system's cache of the file, which is then slower to read.
         digest = checksum(array)
-        write_at(self._fd, as_bytes(array), offset)
+        write_at(self._stream.fd, as_bytes(array), offset)
         self.extents.append(Extent(offset, array.nbytes, digest))
         self._early.written(array.nbytes)
 
@@ -345,6 +349,8 @@ class _Writer:
             )
         if array.dtype.itemsize == 0:
             array = array.astype("S1")
+        if array.flags.c_contiguous and array.dtype.isnative:
+            return array
         return np.require(array, requirements="C").astype(array.dtype.newbyteorder("="), copy=False)
 
     def _long_attribute(self, owner: Any, name: str, text: str | list[str]) -> None:
