@@ -1,8 +1,13 @@
 """Single operations on small tensors: eagerly, and forward and backward under a tape.
 
-What is measured is the cost around the arithmetic, so NumPy by hand is the floor.
+What is measured is the cost around the arithmetic, so NumPy by hand is the floor. Each framework
+has one thread, and what counts is the processor's time, which other work on the machine hardly
+changes. `one_thread.py` measures far more operations in this way, in larger sizes and with
+gradients, beside PyTorch alone.
 """
 
+import importlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +19,51 @@ SHARED_PROCESS = True
 LINKS = 1000
 ONE = np.full(1, 0.7, "float32")
 TWO = np.full(1, 0.9, "float32")
+
+
+class OneThread:
+    """A step that is measured by the processor's time."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def __call__(self) -> Any:
+        return self._step()
+
+    def measured(self) -> float:
+        """Seconds of the processor that one step takes."""
+        start = time.process_time()
+        self._step()
+        return time.process_time() - start
+
+
+def use_one_thread(framework: str) -> None:
+    """Tell a framework, before its first operation; NumPy has one here anyhow.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    module = importlib.import_module(framework)
+    if framework == "torch":
+        module.set_num_threads(1)
+    elif framework in ("trainkit", "tensorflow"):
+        module.config.threading.set_intra_op_parallelism_threads(1)
+        module.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def on_one_thread(contestants: dict[str, Callable[[], Step]]) -> dict[str, Callable[[], Step]]:
+    """The same contestants, on one thread and measured by the processor's time."""
+
+    def measured(framework: str, prepare: Callable[[], Step]) -> Callable[[], Step]:
+        def prepared() -> Step:
+            use_one_thread(framework)
+            return OneThread(prepare())
+
+        return prepared
+
+    return {
+        name: measured(name.partition(" ")[0], prepare) for name, prepare in contestants.items()
+    }
 
 
 def repeated(call: Callable[[], Any]) -> Step:
@@ -132,7 +182,7 @@ def numpy_chain() -> Step:
 
 
 def _contestants(inputs: Any, ours: Any, theirs: Any, plain: Any, often: int) -> Any:
-    """One call by trainkit, NumPy and PyTorch, each on arrays of its own kind."""
+    """One call by each framework on arrays of its own kind; TensorFlow's names are trainkit's."""
 
     def step_of(call: Callable[..., Any], given: list[Any]) -> Step:
         def step() -> None:
@@ -154,7 +204,14 @@ def _contestants(inputs: Any, ours: Any, theirs: Any, plain: Any, often: int) ->
 
         return step_of(lambda *xs: theirs(torch, *xs), [torch.from_numpy(a.copy()) for a in inputs])
 
-    return {"trainkit": by_trainkit, "numpy": by_numpy, "torch": by_torch}
+    def by_tensorflow() -> Step:
+        import tensorflow as tf
+
+        return step_of(lambda *xs: ours(tf, *xs), [tf.constant(a) for a in inputs])
+
+    return on_one_thread(
+        {"trainkit": by_trainkit, "numpy": by_numpy, "torch": by_torch, "tensorflow": by_tensorflow}
+    )
 
 
 # Name, and the call by trainkit, PyTorch and NumPy on one or two square matrices.
@@ -325,25 +382,29 @@ BENCHMARKS = [
         "add of one element",
         "ns/op",
         1e9 / LINKS,
-        {
-            "trainkit": trainkit_add,
-            "numpy": numpy_add,
-            "torch": torch_add,
-            "jax": jax_add,
-            "tensorflow": tensorflow_add,
-        },
+        on_one_thread(
+            {
+                "trainkit": trainkit_add,
+                "numpy": numpy_add,
+                "torch": torch_add,
+                "jax": jax_add,
+                "tensorflow": tensorflow_add,
+            }
+        ),
     ),
     Benchmark(
         "chain of scalar operations, forward and backward",
         "ns/op",
         1e9 / LINKS,
-        {
-            "trainkit": trainkit_chain,
-            "numpy by hand": numpy_chain,
-            "torch": torch_chain,
-            "tensorflow": tensorflow_chain,
-        },
+        on_one_thread(
+            {
+                "trainkit": trainkit_chain,
+                "numpy by hand": numpy_chain,
+                "torch": torch_chain,
+                "tensorflow": tensorflow_chain,
+            }
+        ),
     ),
     *_each(10, 200),
-    *_each(512, 1),
+    *_each(512, 5),
 ]

@@ -54,6 +54,9 @@ TEXTS = {
 batches of 128, by `fit`. The last column is the time by that of the first line, where nothing is
 missing and what has been compiled is on the disk.
 """,
+    "bench_ops": """Processor time on one thread of calls one by one, without a graph, on matrices
+of float32.
+""",
     "bench_runs": """What `fit(run=...)` adds to a step: processor time of the journal's lines and
 digests, by that of the steps. Checkpoints are apart: a hundredth of the time by default.
 """,
