@@ -62,6 +62,8 @@ OF_NO_MACHINE = {
         kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
         kernels/reductions/reductions_compiled.py _NEGATIVE_INFINITE _GREATEST_NAN _FIRST_NEGATIVE
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
+        kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE
+        kernels/reductions/row_sums_compiled.py _LANES _BYTES _DEEPEST
         kernels/softmax/softmax_columns.py _LEAST
         ops/neural/cross_entropy.py EPSILON
         ops/neural/ctc.py _FAR
