@@ -150,6 +150,7 @@ OF_NO_MACHINE = {
         kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
+        kernels/normalization/norm_compiled.py _FEW_COLUMNS
         kernels/reductions/reductions_compiled.py _NEAR
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
         kernels/threads/malloc.py LASTING_BYTES

@@ -116,3 +116,20 @@ def test_columns_of_bfloat16_near_the_exact_ones(eager, rng):
     np.testing.assert_allclose(y.astype("float64")[:, 2:], exact, rtol=2**-8, atol=2e-6)
     np.testing.assert_allclose(mean.astype("float64")[2:], centre[0], rtol=2**-8)
     assert np.isnan(y.astype("float32")[:, :2]).all()
+
+
+@pytest.mark.parametrize("shape", [(67, 3), (4099, 29), (803, 300), (4101, 257)])
+@pytest.mark.parametrize("rectifier", [norm_tuned.NONE, norm_tuned.RELU, norm_tuned.RELU6])
+def test_gradients_of_columns_are_summed_row_by_row_in_shares(eager, rng, shape, rectifier):
+    """However many rows are read at a time, of few columns or of many."""
+    x, g = (rng.normal(size=shape).astype("float32") * 3 for _ in range(2))
+    scale, offset = vectors(rng, 2, shape[1])
+    y, mean, variance = norm_tuned.normalized_columns(x, scale, offset, (1,), 1e-3, rectifier)
+    _, _, by_offset = norm_tuned.normalized_columns_gradient(
+        g, x, scale, None, None, (1,), 1e-3, (mean, variance), offset, rectifier
+    )
+    passed = g if rectifier.kind == 0 else np.where((y > 0) & (y < rectifier.high), g, 0)
+    workers = norm_tuned.WORKERS
+    bounds = [shape[0] * worker // workers for worker in range(workers + 1)]
+    shares = [passed[a:b].cumsum(axis=0)[-1] for a, b in itertools.pairwise(bounds)]
+    np.testing.assert_array_equal(by_offset, np.cumsum(shares, axis=0)[-1])

@@ -18,6 +18,8 @@ from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 
 exactly = compiled(parallel=False, exact=True)
 """The decorator of what is rounded as it is written, one step after the other."""
+_FEW_COLUMNS, _NEAR_NUMBERS = 32, 1 << 20
+"""Columns of two lines of the cache, and numbers of a batch that caches hold."""
 
 
 @by_parts(MATRIX, VECTOR, VECTOR, float32, MATRIX)
@@ -75,7 +77,9 @@ def rows_gradient(part, parts, g, x, scale, epsilon, result, by_scale, by_offset
 # ------------------------------------------------------------------ columns
 
 # Each column is summed in the order of its rows, so nothing need be reordered to be fast. These are
-# rounded as they are written, and what is rectified has the bits of a rectifier of its own.
+# rounded as they are written, and what is rectified has the bits of a rectifier of its own. Sums
+# begin with the last share of the rows, which whoever wrote them wrote last, and end with the
+# first, where the pass behind them begins: what the caches hold of a large batch is read twice.
 
 
 def _column_sums(part, parts, a, centre, one, two):
@@ -84,7 +88,8 @@ def _column_sums(part, parts, a, centre, one, two):
     workers = one.shape[0]
     step = np.uintp(4)
     first, last = chunk_range(part, parts, workers, 1)
-    for worker in range(first, last):
+    for number in range(first, last):
+        worker = np.uintp(workers - 1) - number
         for f in range(features):
             one[worker, f] = 0
             two[worker, f] = 0
@@ -130,6 +135,47 @@ def _passed_between(g, z, high):
 # a shift make them anew, rounded as `columns` did, with one tensor less to read in each pass.
 
 
+@inlined
+def _pass_kind(kind, g, level, factor, shift, high, x):
+    """Choose what of g comes to a normalized number; kinds are those of `gradient_sums`."""
+    z = as_stored(factor * level + shift, x)
+    if kind == 0:
+        h = g
+    elif kind == 1:
+        h = _pass(g, z)
+    else:
+        h = _passed_between(g, z, high)
+    return h
+
+
+@inlined
+def _add_gradient_rows(kind, g, x, factor, shift, centre, high, one, two, first, last):
+    """Add rows, four at a time: of a few columns each sum would wait for the store of the last."""
+    step, unrolled_end = np.uintp(4), first
+    # Long rows that come from memory come faster one after the other.
+    if one.size <= _FEW_COLUMNS or x.size <= _NEAR_NUMBERS:
+        unrolled_end += (last - first) // step * step
+    for row in range(first, unrolled_end, step):
+        second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)
+        for f in range(one.size):
+            p, q, c = factor[f], shift[f], centre[f]
+            level_0, level_1 = as_float(x[row, f]), as_float(x[second, f])
+            level_2, level_3 = as_float(x[third, f]), as_float(x[fourth, f])
+            h_0 = _pass_kind(kind, as_float(g[row, f]), level_0, p, q, high, x)
+            h_1 = _pass_kind(kind, as_float(g[second, f]), level_1, p, q, high, x)
+            h_2 = _pass_kind(kind, as_float(g[third, f]), level_2, p, q, high, x)
+            h_3 = _pass_kind(kind, as_float(g[fourth, f]), level_3, p, q, high, x)
+            one[f] = one[f] + h_0 + h_1 + h_2 + h_3
+            along = two[f] + h_0 * (level_0 - c) + h_1 * (level_1 - c)
+            two[f] = along + h_2 * (level_2 - c) + h_3 * (level_3 - c)
+    for row in range(unrolled_end, last):
+        for f in range(one.size):
+            level = as_float(x[row, f])
+            h = _pass_kind(kind, as_float(g[row, f]), level, factor[f], shift[f], high, x)
+            one[f] += h
+            two[f] += h * (level - centre[f])
+
+
 def _gradient_sums(part, parts, g, x, factor, shift, centre, high, kind, one, two):
     """Sums of each worker's share of the rows: of h, and of h * (x - centre).
 
@@ -139,31 +185,19 @@ def _gradient_sums(part, parts, g, x, factor, shift, centre, high, kind, one, tw
     count, features = g.shape
     workers = one.shape[0]
     first, last = chunk_range(part, parts, workers, 1)
-    for worker in range(first, last):
+    for number in range(first, last):
+        worker = np.uintp(workers - 1) - number
+        sums, along = one[worker], two[worker]
         for f in range(features):
-            one[worker, f] = 0
-            two[worker, f] = 0
-        first_row, last_row = chunk_range(np.int64(worker), workers, count, 1)
-        for row in range(first_row, last_row):
-            if kind == 0:
-                for f in range(features):
-                    h = as_float(g[row, f])
-                    one[worker, f] += h
-                    two[worker, f] += h * (as_float(x[row, f]) - centre[f])
-            elif kind == 1:
-                for f in range(features):
-                    level = as_float(x[row, f])
-                    z = as_stored(factor[f] * level + shift[f], x)
-                    h = _pass(as_float(g[row, f]), z)
-                    one[worker, f] += h
-                    two[worker, f] += h * (level - centre[f])
-            else:
-                for f in range(features):
-                    level = as_float(x[row, f])
-                    z = as_stored(factor[f] * level + shift[f], x)
-                    h = _passed_between(as_float(g[row, f]), z, high)
-                    one[worker, f] += h
-                    two[worker, f] += h * (level - centre[f])
+            sums[f] = 0
+            along[f] = 0
+        row_0, row_1 = chunk_range(np.int64(worker), workers, count, 1)
+        if kind == 0:
+            _add_gradient_rows(0, g, x, factor, shift, centre, high, sums, along, row_0, row_1)
+        elif kind == 1:
+            _add_gradient_rows(1, g, x, factor, shift, centre, high, sums, along, row_0, row_1)
+        else:
+            _add_gradient_rows(2, g, x, factor, shift, centre, high, sums, along, row_0, row_1)
 
 
 def _gradient_columns(part, parts, g, x, factor, shift, p, q, r, high, kind, y):
