@@ -1,4 +1,4 @@
-"""bfloat16, which NumPy does not know, stays what it is beside Python numbers."""
+"""16-bit floats stay what they are, eagerly and compiled, and are computed in float32."""
 
 import numpy as np
 import pytest
@@ -35,16 +35,18 @@ def _chain(x, y):
     z = ops.relu(x * y + y[:1]) / y
     w = ops.where(x > y, z, ops.maximum(x, y)) - ops.minimum(x, 0.5)
     wide = ops.cast(x, "float32") * 1.1 + ops.cast(y, "float32")
-    return z, w, ops.relu6(-x) + ops.square(y) * 0.1, ops.cast(wide, "bfloat16"), ops.gelu(w), wide
+    return z, w, ops.relu6(-x) + ops.square(y) * 0.1, ops.cast(wide, x.dtype), ops.gelu(w), wide
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (301, 257)])
-def test_chains_of_bfloat16_have_the_same_bits_in_a_graph(shape, rng):
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_chains_of_16_bits_have_the_same_bits_in_a_graph(shape, dtype, rng):
     numbers = (rng.normal(size=(2, *shape)) * 5).astype("float32")
     edges = [[np.nan, np.inf, -np.inf, -0.0, 0.0], [1.0, np.inf, -0.0, 0.0, 1e-40]]
     if shape[-1] >= 5:
         numbers[:, 0, :5] = edges
-    x, y = (ops.cast(v, "bfloat16") for v in numbers)
+    x, y = (ops.cast(v, dtype) for v in numbers)
     compiled = tk.function(_chain, jit_compile=True)
     for _ in range(2):
         for eager, traced in zip(_chain(x, y), compiled(x, y), strict=True):
@@ -80,13 +82,14 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(2,), (7,), (5, 12), (160, 128)])
-def test_a_function_of_bfloat16_is_that_of_float32_rounded_once(function, shape, rng, eager):
+def test_a_function_of_16_bits_is_that_of_float32_rounded_once(function, shape, dtype, rng, eager):
     numbers = np.abs(rng.normal(size=shape)) * 3
     if numbers.size == 60 and function not in (ops.softmax, ops.log_softmax):
         numbers[0, :6] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40]
-    x = ops.cast(numbers, "bfloat16")
-    expected = ops.cast(function(ops.cast(x, "float32")), "bfloat16").numpy()
+    x = ops.cast(numbers, dtype)
+    expected = ops.cast(function(ops.cast(x, "float32")), dtype).numpy()
     for f in (function, tk.function(function, jit_compile=True)):
         y = f(x).numpy()
         assert y.dtype == expected.dtype
@@ -194,3 +197,42 @@ def test_repeated_and_turned_bfloat16_is_widened_by_the_kernel(rng, eager):
         assert wide.strides == right.strides
         narrow = kernel(np.broadcast_to(row.astype("float32"), (128, 256)), tk.bfloat16.dtype)
         np.testing.assert_array_equal(narrow.view("u2"), repeated.view("u2"))
+
+
+def _convolved(x, kernel):
+    return ops.conv(x, kernel, padding="same")
+
+
+def _pooled(x, kernel):
+    return ops.average_pool(x, 3, 2, "same") + ops.max_pool(x, 3, 2, "same")
+
+
+def _multiplied(x, kernel):
+    return ops.matmul(x, kernel[0, 0]), ops.einsum("bhwc,xycf->bhwf", x, kernel)
+
+
+def _summed(x, kernel):
+    return ops.sum(x, (0, 1, 2)), ops.mean(x, (1, 2)), ops.sum(x)
+
+
+@pytest.mark.parametrize("function", [_convolved, _pooled, _multiplied, _summed])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_16_bits_are_those_of_float32_rounded(function, compiled, dtype, rng, eager):
+    x, kernel = (ops.cast(rng.normal(size=n), dtype) for n in ((2, 24, 20, 16), (3, 3, 16, 32)))
+
+    def step(x, kernel):
+        with tk.GradientTape() as tape:
+            tape.watch([x, kernel])
+            y = function(x, kernel)
+        return y, tape.gradient(y, [x, kernel], unconnected_gradients="zero")
+
+    wide = tk.nest.flatten(step(*(ops.cast(a, "float32") for a in (x, kernel))))
+    results = tk.nest.flatten(
+        (tk.function(step, jit_compile=True) if compiled else step)(x, kernel)
+    )
+    unit = 2**-10 if dtype == "float16" else 2**-7
+    for y, expected in zip(results, wide, strict=True):
+        assert y.dtype == dtype
+        large = np.abs(expected).max() + 1e-6
+        np.testing.assert_allclose(ops.cast(y, "float32"), expected, rtol=unit, atol=large * unit)

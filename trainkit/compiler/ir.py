@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dtypes import bfloat16
+from trainkit.core.dtypes import bfloat16, float16
 
 
 class Unsupported(Exception):
@@ -24,6 +24,11 @@ _FLOAT_BYTES = (4, 8)
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
     """Whether elements are bfloat16, whose kind NumPy does not know."""
     return bool(dtype == bfloat16.dtype)
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are floats of 16 bits, which are computed with as float32."""
+    return is_bfloat16(dtype) or bool(dtype == float16.dtype)
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:

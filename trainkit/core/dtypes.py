@@ -6,7 +6,7 @@ Python numbers are weak, and int32 with float32 gives float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -183,6 +183,8 @@ ALL = (
     complex128,
     string,
 )
+HALVES = float16, bfloat16
+"""Floats of 16 bits, which a CPU reads and writes, and computes with as float32."""
 _BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 _BY_NAME |= {"half": float16, "double": float64, "float": float32, "int": int32}
 BY_NUMPY: dict[Any, DType] = {d.dtype: d for d in ALL}
@@ -266,12 +268,25 @@ def as_dtype(type_value: Any) -> DType:
     return dtype
 
 
+CASTS: list[Callable[[Any, Any], Any]] = []
+"""What converts NumPy arrays between float32 and 16-bit floats, once kernels are there for it."""
+
+
+def cast_array(array: Any, dtype: Any) -> Any:
+    """`array.astype(dtype)`, by the compiled kernel if there is one; itself where it has that."""
+    if array.dtype == dtype:
+        return array
+    if CASTS and type(array) is np.ndarray:
+        return CASTS[0](array, dtype)
+    return array.astype(dtype)
+
+
 def widen_halves(x: Any) -> Any:
     """An array of 16-bit floats, or shorter ones, as float32; others and `None` as they are.
 
     Sums and exponentials of halves would overflow, and BLAS has no shorter type.
     """
-    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+    return cast_array(x, float32.dtype) if x is not None and x.dtype.itemsize < 4 else x
 
 
 def native(array: Any) -> Any:

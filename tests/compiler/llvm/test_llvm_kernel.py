@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from trainkit.compiler.ir import Loop, NumpyLoop, Product, Unsupported
+from trainkit.compiler.llvm import llvm_kernel
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 
 
@@ -51,15 +52,17 @@ maximum minimum multiply not_equal power subtract
 """.split()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", UNARY)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of numbers beyond float16
 def test_functions_of_one_float(name, dtype):
     x = np.resize(SPECIAL, 37).astype(dtype)
     assert_same_bits(lambda x: getattr(np, name)(x), x)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", BINARY)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of numbers beyond float16
 def test_functions_of_two_floats(name, dtype):
     x, y = (v.ravel().astype(dtype) for v in np.meshgrid(SPECIAL, SPECIAL))
     ufunc = getattr(np, name)
@@ -86,6 +89,13 @@ def test_functions_of_one_bfloat16(name):
     assert_same_bits(lambda x: getattr(np, name)(x), x)
 
 
+@pytest.mark.parametrize("name", sorted(set(COMPILED_ALONE) & set(UNARY)))
+def test_functions_of_every_float16(name):
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    code = assert_same_bits(lambda x: getattr(np, name)(x), x)
+    assert [type(step) for step in code.steps] == [Loop]
+
+
 @pytest.mark.parametrize("name", BINARY)
 def test_functions_of_two_bfloat16s(name, rng):
     special = SPECIAL.astype(ml_dtypes.bfloat16)
@@ -102,15 +112,31 @@ def test_functions_of_two_bfloat16s(name, rng):
         assert_same_bits(lambda x, n=number: ufunc(x, n), x)
 
 
-def test_each_result_of_bfloat16_is_rounded(rng):
-    x, y = (rng.normal(size=(2, 301, 33)) * 3).astype(ml_dtypes.bfloat16)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_each_result_of_16_bits_is_rounded(dtype, rng):
+    x, y = (rng.normal(size=(2, 301, 33)) * 3).astype(dtype)
 
     def formula(x, y):
-        z = np.maximum(x * y + x, 0) / (y * y)
+        z = np.maximum(x * y + x, 2) / (y * y)
         return z, z.astype(np.float32) * np.float32(1.1), np.where(x > y, z, 0) - y[0]
 
     code = assert_same_bits(formula, x, y)
     assert [type(step) for step in code.steps] == [Loop]
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_float32_is_rounded_to_the_nearest_float16(rng):
+    every = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    between = ((every[1:] + every[:-1]) / 2).view(np.uint32)  # as near to two of them
+    some = rng.integers(0, 1 << 32, 100_003).astype(np.uint32)
+    edges = np.array([65519.996, 65520, 2.0**-25, 2.98e-8, np.inf], np.float32).view(np.uint32)
+    x = np.concatenate([some, between, between - 1, between + 1, edges]).view(np.float32)
+    x = x[~np.isnan(x)]
+    x = np.concatenate([x, -x])
+    (y,) = run(code_of(lambda x: x.astype(np.float16), x), x)
+    with np.errstate(all="ignore"):
+        expected = x.astype(np.float16)
+    np.testing.assert_array_equal(y.view(np.uint16), expected.view(np.uint16))
 
 
 def test_float32_is_rounded_to_the_nearest_bfloat16(rng):
@@ -123,8 +149,9 @@ def test_float32_is_rounded_to_the_nearest_bfloat16(rng):
         np.testing.assert_array_equal(y.view(np.uint16), x.astype(y.dtype).view(np.uint16))
 
 
-def test_reductions_and_products_of_bfloat16_are_left_alone():
-    x = np.ones((40, 40), ml_dtypes.bfloat16)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_reductions_and_products_of_16_bits_are_left_alone(dtype):
+    x = np.ones((40, 40), dtype)
     for function in (
         lambda x: np.add.reduce(x, 0),
         lambda x: np.maximum.reduce(x, 1),
@@ -174,6 +201,24 @@ def test_casts_of_bfloat16(dtype, rng):
             code_of(lambda x: x.astype(dtype), short)
     else:
         assert_same_bits(lambda x: x.astype(dtype), short)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64", "float32"])
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_casts_of_float16(dtype, rng):
+    x = np.concatenate([[0, 1, 2, 100, -1, -7, 2**24 + 1], rng.normal(size=999) * 1e5])
+    with np.errstate(all="ignore"):
+        x = x.astype(dtype)
+    assert_same_bits(lambda x: x.astype(np.float16), x)
+    assert_same_bits(lambda x: x.astype(np.float64), x.astype(np.float16))
+    with pytest.raises(Unsupported, match="float64 to float16"):
+        code_of(lambda x: x.astype(np.float16), x.astype(np.float64))
+
+
+def test_float16_is_left_alone_where_no_instruction_converts_it(monkeypatch):
+    monkeypatch.setattr(llvm_kernel, "converts_float16", lambda: False)
+    with pytest.raises(Unsupported, match="float16"):
+        code_of(lambda x: x + x, np.ones(40, np.float16))
 
 
 def test_a_choice_by_condition(rng):

@@ -4,6 +4,7 @@ import pytest
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.kernels.matmul import bfloat16_tuned
 
 A = np.arange(6.0).reshape(2, 3)
 
@@ -60,3 +61,32 @@ EINSUM_ERRORS = [
 def test_einsum_names_the_mistake(call, message):
     with pytest.raises(InvalidArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "calls"),
+    [
+        ("btd,dhk->bthk", ((2, 7, 16), (16, 4, 8)), 1),
+        ("bthk,bshk->bhts", ((2, 5, 3, 8), (2, 6, 3, 8)), 1),
+        ("ij,jk->ki", ((0, 3), (3, 4)), 1),
+        ("ij,ij->i", ((4, 5), (4, 5)), 0),
+        ("i,j->ij", ((4,), (5,)), 0),
+    ],
+)
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_products_of_bfloat16_go_to_their_kernel(
+    subscripts, shapes, calls, has_kernel, rng, eager, monkeypatch
+):
+    products = []
+
+    def product_of(a, b):
+        products.append((a.shape, b.shape))
+        return kernel(a, b) if has_kernel else None
+
+    kernel = bfloat16_tuned.product_of
+    monkeypatch.setattr(bfloat16_tuned, "product_of", product_of)
+    a, b = (ops.cast(rng.normal(size=shape), "bfloat16") for shape in shapes)
+    y = ops.einsum(subscripts, a, b)
+    assert (y.dtype, len(products)) == ("bfloat16", calls)
+    expected = np.einsum(subscripts, *(v.numpy().astype("float32") for v in (a, b)))
+    np.testing.assert_allclose(ops.cast(y, "float32"), expected, rtol=2**-7, atol=2**-7)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import is_bfloat16
+from trainkit.compiler.ir import is_half
 from trainkit.compiler.llvm.llvm_functions import narrow, type_of, widen
 from trainkit.compiler.sizes import UnknownSize
 
 
 def memory_type(dtype: np.dtype[Any]) -> str:
     """LLVM's type of an element in memory."""
-    if is_bfloat16(dtype):
+    if is_half(dtype):
         return "i16"
     return "i8" if dtype.kind == "b" else type_of(dtype)
 
@@ -129,16 +129,16 @@ class FunctionBuilder:
     def element(self, dtype: np.dtype[Any], pointer: str) -> str:
         """The array element at `pointer`."""
         value = self.load(memory_type(dtype), pointer)
-        if is_bfloat16(dtype):
-            return widen(self.line, value)
+        if is_half(dtype):
+            return widen(self.line, dtype, value)
         return self.line(f"icmp ne i8 {value}, 0") if dtype.kind == "b" else value
 
     def put(self, dtype: np.dtype[Any], value: str, pointer: str) -> None:
         """Write an array element to `pointer`."""
         if dtype.kind == "b":
             value = self.line(f"zext i1 {value} to i8")
-        elif is_bfloat16(dtype):
-            value = narrow(self.line, value)
+        elif is_half(dtype):
+            value = narrow(self.line, dtype, value)
         self.store(memory_type(dtype), value, pointer)
 
     # ------------------------------------------------------------------ loops

@@ -4,9 +4,9 @@ Each entry gives the lines that compute one element. Only what has one right res
 arithmetic, comparison, selection, square roots, conversions that can't fail. Other functions call
 NumPy's loops.
 
-An element of bfloat16 is in a register as the float32 that it equals. What is computed is rounded
-to the nearest bfloat16 behind each operation, as `ml_dtypes` does, so that what one operation hands
-to the next in a register is what the next would have read from memory.
+An element of bfloat16 or float16 is in a register as the float32 that it equals. What is computed
+is rounded to the nearest of its kind behind each operation, as `ml_dtypes` and NumPy do, so that
+what one operation hands to the next in a register is what the next would have read from memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Number, is_bfloat16, kind_of
+from trainkit.compiler.ir import Number, is_bfloat16, is_half, kind_of
+from trainkit.core.process.later_imports import DeferredModule
+
+rounding_text = DeferredModule("trainkit.compiler.llvm.rounding_text")
 
 _FLOATS = {4: "float", 8: "double"}
 _F32 = np.dtype(np.float32)
 _UNROUNDED = frozenset({"negative", "absolute", "maximum", "minimum", "floor", "ceil", "trunc"})
-"""What gives a bfloat16 of bfloat16 without rounding."""
+"""What gives a 16-bit float of such without rounding."""
 Emit = Callable[..., str]
 """Function of `line` (adds an instruction, gives its name), operands and the dtype to a name."""
 
@@ -31,7 +34,7 @@ def type_of(dtype: np.dtype[Any]) -> str:
     """LLVM's type of an element in a register."""
     if dtype.kind == "b":
         return "i1"
-    if is_bfloat16(dtype):
+    if is_half(dtype):
         return "float"
     return _FLOATS[dtype.itemsize] if dtype.kind == "f" else f"i{8 * dtype.itemsize}"
 
@@ -225,7 +228,11 @@ def is_exact(name: str, operands: tuple[Any, ...]) -> bool:
         # One text of C++ on all processors, which keeps the sign of a zero only here.
         return name != "sign" and _table(name, "f") is not None
     if name in _BETTER_OF_TWO and dtype.kind == "f":
-        return isinstance(operands[1], Number) and _is_clear(name, operands[1].value)
+        bound = operands[1]
+        if not isinstance(bound, Number):
+            return False
+        # of two zeros NumPy's loops of float16 take the first
+        return bool(bound.value != 0) if is_half(dtype) else _is_clear(name, bound.value)
     return _table(name, dtype.kind) is not None
 
 
@@ -252,48 +259,46 @@ def emitted(line: Any, name: str, dtype: np.dtype[Any], x: list[str], out: np.dt
         return x[0]
     if name == "cast":
         return cast(line, x[0], dtype, out)
-    worked = _F32 if is_bfloat16(dtype) else dtype
+    worked = _F32 if is_half(dtype) else dtype
     if name == "where":
         return _select(line, worked, *x)
     emit = _table(name, worked.kind)
     assert emit is not None
     result = emit(line, worked, *x)
-    return result if name in _UNROUNDED or not is_bfloat16(out) else round_to_bfloat16(line, result)
+    return result if name in _UNROUNDED or not is_half(out) else round_to_half(line, out, result)
 
 
-def round_to_bfloat16(line: Any, x: str) -> str:
-    """The float32 `x` rounded to the nearest bfloat16, of two as near to the even one."""
-    bits = line(f"bitcast float {x} to i32")
-    # Half a unit less one is added, and one more where the last bit that stays is set: a half goes
-    # up to the next even number, and what is larger carries into the exponent as far as infinity.
-    last = line(f"and i32 {line(f'lshr i32 {bits}, 16')}, 1")
-    above = line(f"add i32 {line(f'add i32 {bits}, 32767')}, {last}")
-    # The carry would make another NaN or no NaN of one, so these become the one of their sign.
-    nan = line(f"or i32 {line(f'and i32 {bits}, -2147483648')}, 2143289344")
-    unordered = line(f"fcmp uno float {x}, {x}")
-    chosen = line(f"select i1 {unordered}, i32 {nan}, i32 {above}")
-    return str(line(f"bitcast i32 {line(f'and i32 {chosen}, -65536')} to float"))
+def round_to_half(line: Any, dtype: np.dtype[Any], x: str) -> str:
+    """The float32 `x` rounded to the nearest 16-bit float, of two as near to the even one."""
+    if is_bfloat16(dtype):
+        return str(line(f"call float @{_ROUNDING}(float {x})"))
+    return str(line(f"fpext half {line(f'fptrunc float {x} to half')} to float"))
 
 
-def widen(line: Any, x: str) -> str:
-    """The bits `x` of a bfloat16, an i16, as a float32."""
-    high = line(f"shl i32 {line(f'zext i16 {x} to i32')}, 16")
-    return str(line(f"bitcast i32 {high} to float"))
+def widen(line: Any, dtype: np.dtype[Any], x: str) -> str:
+    """The bits `x` of a 16-bit float, an i16, as a float32."""
+    if is_bfloat16(dtype):
+        high = line(f"shl i32 {line(f'zext i16 {x} to i32')}, 16")
+        return str(line(f"bitcast i32 {high} to float"))
+    return str(line(f"fpext half {line(f'bitcast i16 {x} to half')} to float"))
 
 
-def narrow(line: Any, x: str) -> str:
-    """The bits of a bfloat16, an i16, of the float32 `x` that equals it."""
-    high = line(f"lshr i32 {line(f'bitcast float {x} to i32')}, 16")
-    return str(line(f"trunc i32 {high} to i16"))
+def narrow(line: Any, dtype: np.dtype[Any], x: str) -> str:
+    """The bits of a 16-bit float, an i16, of the float32 `x` that equals it."""
+    if is_bfloat16(dtype):
+        high = line(f"lshr i32 {line(f'bitcast float {x} to i32')}, 16")
+        return str(line(f"trunc i32 {high} to i16"))
+    # of what was widened LLVM takes the half that it was
+    return str(line(f"bitcast half {line(f'fptrunc float {x} to half')} to i16"))
 
 
 def cast(line: Any, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     """`x` of dtype `source` converted to `target` as C does."""
-    if is_bfloat16(source):
+    if is_half(source):
         source = _F32
-    if is_bfloat16(target):
-        # By way of float32, as `ml_dtypes` converts float64 and integers, too.
-        return round_to_bfloat16(line, cast(line, x, source, _F32))
+    if is_half(target):
+        # By way of float32, as `ml_dtypes` converts float64 and integers, and NumPy integers, too.
+        return round_to_half(line, target, cast(line, x, source, _F32))
     before, after = type_of(source), type_of(target)
     if target.kind == "b":
         return _truth(line, source, x)
@@ -313,9 +318,18 @@ def cast(line: Any, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str
     return str(line(f"{word} {before} {x} to {after}"))
 
 
+_ROUNDING = "nearest_bfloat16"
+
+
 def declarations() -> str:
     """The functions of LLVM that expressions call."""
     names = ("sqrt", "fabs", "floor", "ceil", "trunc", "rint")
     kinds = (("float", 32), ("double", 64))
     lines = [f"declare {t} @llvm.{n}.f{b}({t})" for n in names for t, b in kinds]
     return "\n".join(lines)
+
+
+def definitions(lines: list[str]) -> list[str]:
+    """The functions that these instructions call: what rounds to bfloat16, where they do."""
+    is_called = any(f"@{_ROUNDING}(" in line for line in lines)
+    return [rounding_text.rounding_function(_ROUNDING)] if is_called else []

@@ -11,13 +11,16 @@ import numpy as np
 from trainkit.compiler.generalized import SizeRange
 from trainkit.compiler.ir import (
     Buffer,
+    Elementwise,
     LabelCheck,
     Operand,
+    Product,
     Reduction,
     Step,
     Unsupported,
     View,
     is_bfloat16,
+    is_half,
     layout_of,
     sources_of,
 )
@@ -30,20 +33,27 @@ from trainkit.compiler.schedule.parallel import ParallelLoops, in_parallel
 from trainkit.compiler.schedule.rows import with_rows_reduced
 from trainkit.compiler.sizes import UnknownSize, value_at
 from trainkit.compiler.tracer import KernelTracer, TracedArray
+from trainkit.kernels.jit.target import converts_float16
 
 
 class LlvmTracer(KernelTracer):
     """Takes what is compiled to the same bits on every processor; the rest calls NumPy's loops."""
 
     def note(self, step: Step) -> None:
-        # `ml_dtypes` has its loops where nobody finds them, and adds up in bfloat16.
-        if isinstance(step, Reduction) and is_bfloat16(step.source.dtype):
-            raise Unsupported("a reduction of bfloat16")
+        # The loops of 16-bit floats add up in these; operations do so in float32.
+        if isinstance(step, Reduction | Product) and is_half(step.out.dtype):
+            raise Unsupported("sums of 16-bit floats")
+        # NumPy rounds a float64 once, and an instruction for that is rare.
+        if isinstance(step, Elementwise) and step.name == "cast" and step.out.dtype == np.float16:
+            if step.inputs[0].dtype == np.float64:
+                raise Unsupported("a cast from float64 to float16")
         super().note(step)
 
     def is_known(self, dtype: np.dtype[Any]) -> bool:
-        """bfloat16 is worked on, too: as float32, with each result rounded."""
-        return super().is_known(dtype) or is_bfloat16(dtype)
+        """16-bit floats are worked on, too: as float32, with each result rounded."""
+        if super().is_known(dtype) or is_bfloat16(dtype):
+            return True
+        return bool(dtype == np.float16) and converts_float16()
 
     def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
         return is_exact(name, operands)

@@ -18,7 +18,7 @@ from trainkit.compiler.ir import (
     Reduction,
     Step,
     View,
-    is_bfloat16,
+    is_half,
     kind_of,
     sources_of,
 )
@@ -109,8 +109,8 @@ class _StepWriter:
         if kind_of(x.dtype) == "f":
             number = self.text.line(f"sitofp i64 {size} to {kind}")
             return (
-                llvm_functions.round_to_bfloat16(self.text.line, number)
-                if is_bfloat16(x.dtype)
+                llvm_functions.round_to_half(self.text.line, x.dtype, number)
+                if is_half(x.dtype)
                 else number
             )
         return size if kind == "i64" else self.text.line(f"trunc i64 {size} to {kind}")

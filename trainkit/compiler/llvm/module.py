@@ -141,4 +141,5 @@ class ModuleText:
     def text(self) -> str:
         """All of it."""
         outside = [*_PYTHON.values(), llvm_functions.declarations()]
+        outside += llvm_functions.definitions(self._bodies)
         return "\n".join([*outside, *self._globals, *self._bodies, *self._metadata, ""])

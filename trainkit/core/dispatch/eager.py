@@ -34,11 +34,10 @@ _XP = devices.XP_OF
 _READY = frozenset((Tensor, type(None)))
 _ON_CPU = frozenset((np.ndarray, type(None)))
 _F32, _BF16 = np.dtype(np.float32), dtypes.bfloat16.dtype
-# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
-# float32 to NumPy, they run in float32.
-_FLOAT_DTYPES = frozenset(
-    d.dtype for d in dtypes.ALL if d.is_differentiable and d is not dtypes.bfloat16
-)
+_HALVES = frozenset(d.dtype for d in dtypes.HALVES)
+# Kernels over floats run on these as they are; on 16-bit floats, for which NumPy's loops are slow
+# or give float32 beside a Python number, they run in float32.
+_FLOAT_DTYPES = frozenset(d.dtype for d in dtypes.ALL if d.is_differentiable) - _HALVES
 
 
 MOST_BY_DOT = 4096
@@ -89,7 +88,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
         if type(x) is not Tensor:
             return slow(x)
         array = x._array
-        if array.dtype is _BF16:
+        if array.dtype in _HALVES:
             return slow(x)
         try:
             # The list is empty where nothing runs in threads, and the test of that costs least.

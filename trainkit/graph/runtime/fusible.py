@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Unsupported, kind_of
+from trainkit.compiler.ir import Unsupported, is_half, kind_of
 from trainkit.compiler.tracer import KernelTracer, Namespace, TracedArray, as_traced, check_labels
 from trainkit.core.dispatch.facets import FLOATS, TRACE
-from trainkit.core.dtypes import bfloat16
 from trainkit.graph.ir.graph import GraphTensor, Node
 from trainkit.kernels.softmax.softmax_reference import shifted_powers, softmax
 from trainkit.ops.neural.dropout import dropped
@@ -69,36 +68,43 @@ def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
     if lowering is not TRACE:
         return lowering(trace, *arrays, **node.settings)
     if not node.primitive.is_ufunc:
-        if node.primitive.facets.promotion == FLOATS and any(map(_is_bfloat16, arrays)):
-            return _in_float32(node, arrays)
+        if node.primitive.facets.promotion == FLOATS and (short := _short_dtype(arrays)):
+            return _in_float32(node, arrays, short)
         return node.primitive.body(_XP, *arrays, **node.settings)
     if _is_rounded_once(trace, node, arrays):
         wide_result = node.primitive.kernel(arrays[0].astype(np.float32))
-        return _round(wide_result)
+        return _round(wide_result, arrays[0].dtype)
     # NumPy's function may give a wider type than the operation does, as in `bound_kernel`
     y = node.primitive.kernel(*arrays)
     return y.astype(node.outputs[0].dtype.dtype, copy=False)
 
 
-def _is_bfloat16(x: Any) -> bool:
-    return getattr(x, "dtype", None) is bfloat16.dtype
+def _short_dtype(arrays: tuple[Any, ...]) -> Any:
+    """The dtype of 16-bit floats among the arrays, `None` where there are none."""
+    return next((x.dtype for x in arrays if _is_short(x)), None)
 
 
-def _in_float32(node: Node, arrays: tuple[Any, ...]) -> Any:
-    """The body on bfloat16, which is worked on in float32 from its start to its end."""
-    float32_arrays = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
-    result = node.primitive.body(_XP, *float32_arrays, **node.settings)
-    return tuple(map(_round, result)) if isinstance(result, tuple) else _round(result)
+def _is_short(x: Any) -> bool:
+    return hasattr(x, "dtype") and is_half(x.dtype)
 
 
-def _round(y: TracedArray) -> TracedArray:
-    """float32 as bfloat16; what is none, such as the bools of a comparison, was not widened."""
-    return y.astype(bfloat16.dtype) if y.dtype == np.float32 else y
+def _in_float32(node: Node, arrays: tuple[Any, ...], dtype: Any) -> Any:
+    """The body on 16-bit floats, which is worked on in float32 from its start to its end."""
+    wide = [x.astype(np.float32) if _is_short(x) else x for x in arrays]
+    results = node.primitive.body(_XP, *wide, **node.settings)
+    if isinstance(results, tuple):
+        return tuple(_round(y, dtype) for y in results)
+    return _round(results, dtype)
+
+
+def _round(y: TracedArray, dtype: Any) -> TracedArray:
+    """float32 as `dtype`; what is none, such as the bools of a comparison, was not widened."""
+    return y.astype(dtype) if y.dtype == np.float32 else y
 
 
 def _is_rounded_once(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> bool:
-    """Whether a function of NumPy of one array of bfloat16 is that of float32, then rounded."""
-    if len(arrays) != 1 or not _is_bfloat16(arrays[0]):
+    """Whether NumPy's function of one array of 16-bit floats is that of float32, then rounded."""
+    if len(arrays) != 1 or not _is_short(arrays[0]):
         return False
     # what is compiled here rounds its own result, to the same bits
     return not trace.is_expression(node.primitive.kernel.__name__, (arrays[0].view,))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Buffer, Loop, Unsupported, is_bfloat16, results_of, sources_of
+from trainkit.compiler.ir import Buffer, Loop, Unsupported, is_half, results_of, sources_of
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 from trainkit.compiler.tracer import KernelTracer, TracedArray
 from trainkit.core.process.side_work import give_way
@@ -322,15 +322,15 @@ def _code(trace: KernelTracer, results: list[TracedArray]) -> LlvmCode | None:
     """LlvmCode for the CPU, where a call of it saves something."""
     code = LlvmCode.of(trace, results)
     steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
-    if steps >= _FEWEST_STEPS or code.is_shared_out or _has_bfloat16(code):
+    if steps >= _FEWEST_STEPS or code.is_shared_out or _has_halves(code):
         return code
     return None
 
 
-def _has_bfloat16(code: LlvmCode) -> bool:
-    """Whether the code works on bfloat16, whose loops outside of it go number by number."""
+def _has_halves(code: LlvmCode) -> bool:
+    """Whether the code works on 16-bit floats, whose loops outside of it go number by number."""
     views = [v for step in code.steps for v in (*sources_of(step), *results_of(step))]
-    return any(is_bfloat16(v.dtype) for v in views)
+    return any(is_half(v.dtype) for v in views)
 
 
 CPU = Target(LlvmTracer, _code, FusedKernel, most_steps=MOST_STEPS)

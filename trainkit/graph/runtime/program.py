@@ -22,7 +22,7 @@ from trainkit.core.dispatch import ownership
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.dispatch.facets import ELEMENTWISE, NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
-from trainkit.core.dtypes import bfloat16, string
+from trainkit.core.dtypes import HALVES, bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.side_work import give_way
 from trainkit.core.string_tensor import run_beside_text
@@ -565,7 +565,7 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return functools.partial(_run_beside_numbers, primitive, node.settings, numbers)
     if not on_gpu and _has_kernel_of_bfloat16(node):
         return functools.partial(_run_on_bfloat16, primitive, node.settings)
-    if on_gpu or any(x.dtype is bfloat16 for x in inputs):
+    if on_gpu or any(x.dtype in HALVES for x in inputs):
         return functools.partial(_run, primitive, node.settings)
     # NumPy's function itself where its dtype is the promised one: no call of Python's between
     if primitive.is_ufunc:

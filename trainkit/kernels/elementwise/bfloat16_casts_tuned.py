@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import platform
+import functools
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.jit import target
 from trainkit.kernels.jit.kernel_family import BYTES_PER_SECOND, Family
-from trainkit.kernels.jit.target import features
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
@@ -43,17 +42,11 @@ def cast_between_floats(x: Array, *, dtype: str) -> Array | None:
     return _by_kernel(x, _DTYPES.get(dtype))
 
 
-@lru_cache(maxsize=1)
-def _converts_float16() -> bool:
-    """Whether an instruction does; else LLVM would call a function that no library here has."""
-    return "f16c" in features() or platform.machine() == "aarch64"
-
-
 def _by_kernel(x: Array, dtype: Any) -> Array | None:
     family = _KERNELS.get((x.dtype, dtype))
     if family is None or type(x) is not np.ndarray:
         return None
-    if family.file == _FILE_16 and not _converts_float16():
+    if family.file == _FILE_16 and not target.converts_float16():
         return None
     run = family.find((), 6 * x.size / BYTES_PER_SECOND)
     if run is None:
@@ -77,6 +70,21 @@ def run_in_float32(function: Callable[..., Any], *arrays: Any, **settings: Any) 
     if isinstance(result, tuple):
         return tuple(cast_array(part, dtype) for part in result)
     return result if result is None else cast_array(result, dtype)
+
+
+def with_float16(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of arrays, for which those of float16 become float32, as by `run_in_float32`.
+
+    It reads other dtypes, bfloat16 among them, as they are.
+    """
+
+    @functools.wraps(function)
+    def run(*arrays: Any, **settings: Any) -> Any:
+        if arrays[0].dtype is _F16:
+            return run_in_float32(function, *arrays, **settings)
+        return function(*arrays, **settings)
+
+    return run
 
 
 def _widen(x: Any) -> Any:

@@ -62,6 +62,12 @@ def vector_lanes() -> int:
     return 8 if "avx" in features() else 4
 
 
+@lru_cache(maxsize=1)
+def converts_float16() -> bool:
+    """Whether instructions do, both ways; else LLVM would call a function that nobody has."""
+    return "f16c" in features() or platform.machine() in ("aarch64", "arm64")
+
+
 def level() -> str:
     """The widest of `LEVELS` that may be used; empty where there is none."""
     if platform.machine() == "aarch64":

@@ -11,6 +11,7 @@ import numpy as np
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums
 from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, shared
@@ -249,7 +250,7 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     sums or smaller. Sums of rows have the bits of NumPy's own loop, which compiled graphs call.
     """
     total = wide_axis_sum(x, axis, keepdims)
-    return total if total is None or total.dtype == x.dtype else total.astype(x.dtype)
+    return None if total is None else cast_array(total, x.dtype)
 
 
 def axis_square_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
@@ -258,9 +259,13 @@ def axis_square_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
 
 
 def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
-    """The same as float32 where that is what bfloat16 is summed in."""
+    """The same as float32 where that is what 16-bit floats are summed in."""
     if x.dtype == bfloat16.dtype:
         return _half_axis_sum(x, axis, keepdims)
+    if x.dtype == np.float16:
+        if x.size < FEWEST or not x.flags.c_contiguous:
+            return None
+        x = cast_array(x, _F32)
     return _float_axis_sum(x, axis, keepdims)
 
 

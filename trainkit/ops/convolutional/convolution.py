@@ -22,6 +22,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution import conv_reference, conv_tuned
 from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution_geometry import (
     check_bias,
@@ -77,6 +78,7 @@ def _kernel_gradient_rule(
 conv_cudnn = CudnnModule("trainkit.kernels.cudnn.conv_cudnn")
 
 
+@with_float16
 def _run_compiled(
     x: Array,
     kernel: Array,
@@ -126,6 +128,7 @@ def _conv(
     return conv_reference.conv(xp, w, x, kernel, groups, finish)
 
 
+@with_float16
 def _compiled_input_gradient(
     g: Array, kernel: Array, x: Array, *, strides: Sizes, padding: Any, dilation_rate: Sizes
 ) -> Array | None:
@@ -167,6 +170,7 @@ def conv_input_gradient(
     return conv_reference.conv_input_gradient(xp, w, g, kernel, groups)
 
 
+@with_float16
 def _compiled_kernel_gradient(
     x: Array,
     g: Array,

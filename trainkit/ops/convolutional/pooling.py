@@ -21,6 +21,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -68,6 +69,7 @@ def _place(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) ->
 def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
     """Kernels that are given where windows lie on the input `of`, then their arrays."""
 
+    @with_float16
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
         output: Array | None = run(_place(op, arrays[of], **settings), *arrays)
         return output

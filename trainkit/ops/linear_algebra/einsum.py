@@ -9,6 +9,7 @@ only in the second); they become one matrix product. The gradient of such a prod
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -18,10 +19,11 @@ from trainkit.core.devices import XP_OF, Array, ArrayModule
 from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import COMMON, CONTRACTION
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import bfloat16, cast_array, widen_halves
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.matmul import matmul_gpu
+from trainkit.kernels.matmul import bfloat16_tuned, matmul_gpu
 from trainkit.ops.arrays.axes import squeeze, transpose
 from trainkit.ops.arrays.diagonals import diagonal
 from trainkit.ops.arrays.shaping import as_tensor
@@ -31,6 +33,7 @@ from trainkit.ops.linear_algebra.matmul import SHORT_FLOATS, product_dtype
 from trainkit.ops.math.elementwise import conjugated
 from trainkit.ops.math.reductions import sum as sum_
 
+_BF16, _BITS = bfloat16.dtype, np.dtype(np.uint16)
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -90,14 +93,38 @@ def _plan(subscripts: str) -> Any:
 def _pair(xp: ArrayModule, a: Array, b: Array, *, subscripts: str) -> Array:
     """Sum of products of two tensors over the letters that the result does not have."""
     if a.dtype in SHORT_FLOATS and xp is np:
-        wide = _pair_product(np, a.astype(np.float32), b.astype(np.float32), subscripts)
-        return wide.astype(a.dtype)
+        if a.dtype is _BF16 and _is_matrix_product(subscripts):
+            bits = _pair_product(np, a.view(_BITS), b.view(_BITS), subscripts, _multiply_bits)
+            return bits.view(_BF16)
+        wide = _pair_product(np, widen_halves(a), widen_halves(b), subscripts)
+        return cast_array(wide, a.dtype)
     if a.dtype == np.int8:
         a, b = a.astype(np.int32), b.astype(np.int32)
     return _pair_product(xp, a, b, subscripts)
 
 
-def _pair_product(xp: ArrayModule, a: Array, b: Array, subscripts: str) -> Array:
+def _is_matrix_product(subscripts: str) -> bool:
+    """Whether there are sums, and letters that one operand alone has."""
+    _, first, joined, second = _plan(subscripts)[-1]
+    return bool(joined and (first or second))
+
+
+def _multiply_bits(a: Array, b: Array) -> Array:
+    """The product of bfloat16 whose bits are given, and its bits: these NumPy moves about fast."""
+    a, b = a.view(_BF16), b.view(_BF16)
+    product = bfloat16_tuned.product_of(a, b)
+    if product is None:
+        product = cast_array(np.matmul(widen_halves(a), widen_halves(b)), _BF16)
+    return product.view(_BITS)
+
+
+def _pair_product(
+    xp: ArrayModule,
+    a: Array,
+    b: Array,
+    subscripts: str,
+    multiply: Callable[[Array, Array], Array] | None = None,
+) -> Array:
     order_a, order_b, order_out, (batch, first, joined, second) = _plan(subscripts)
     a, b = a.transpose(order_a), b.transpose(order_b)
     batch_dims, first_dims = a.shape[:batch], a.shape[batch : batch + first]
@@ -114,7 +141,7 @@ def _pair_product(xp: ArrayModule, a: Array, b: Array, subscripts: str) -> Array
         return np.einsum(f"{names},{names}->{names[:batch]}", a, b).transpose(order_out)
     n, k, m = math.prod(first_dims), math.prod(inner), math.prod(second_dims)
     a, b = a.reshape((*batch_dims, n, k)), b.reshape((*batch_dims, k, m))
-    product = matmul_gpu.matmul(xp, a, b)
+    product = multiply(a, b) if multiply else matmul_gpu.matmul(xp, a, b)
     return product.reshape((*batch_dims, *first_dims, *second_dims)).transpose(order_out)
 
 

@@ -18,7 +18,7 @@ from trainkit.core.dispatch.eager import MOST_BY_DOT
 from trainkit.core.dispatch.facets import COMMON, PRODUCT, Tuned
 from trainkit.core.dispatch.native import A, B, G, NativeStep
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import DType
+from trainkit.core.dtypes import DType, widen_halves
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.matmul import bfloat16_tuned, matmul_gpu, product_tuned
@@ -76,8 +76,7 @@ def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
             return x1.dot(x2)  # `product`, without its call
         return np.matmul(x1, x2)
     if dtype in SHORT_FLOATS and xp is np:
-        wide = _matmul(np, x1.astype(np.float32), x2.astype(np.float32))
-        return wide.astype(dtype)
+        return dtypes.cast_array(_matmul(np, widen_halves(x1), widen_halves(x2)), dtype)
     if dtype is _INT8 or dtype == _INT8:
         return int8_sums(xp, x1, x2)
     return _matmul(xp, x1, x2)

@@ -27,7 +27,7 @@ from trainkit.core.dispatch.facets import (
     Unit,
 )
 from trainkit.core.dispatch.native import cubes
-from trainkit.core.dispatch.primitive import CASTS, Operation, primitive, ufunc
+from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -51,7 +51,7 @@ from trainkit.ops.math.comparisons import (
 )
 
 ON_LARGE.append(begin)
-CASTS.append(bfloat16_casts_tuned.cast_array)
+dtypes.CASTS.append(bfloat16_casts_tuned.cast_array)
 
 # ------------------------------------------------------------------ dtype and identity
 

@@ -17,6 +17,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import (
     bfloat16_columns_tuned,
@@ -59,6 +60,7 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
 
 
+@with_float16
 def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
     if g.dtype is _BF16:
         return bfloat16_columns_tuned.rectified_gradient(g, y)
@@ -190,7 +192,7 @@ def _dense(
     y = finished(xp, y, bias, activation)
     if x.ndim != 2:
         y = y.reshape(*x.shape[:-1], kernel.shape[1])
-    return y if y.dtype == dtype else y.astype(dtype)
+    return dtypes.cast_array(y, dtype)
 
 
 def _gradient_rule(
@@ -221,7 +223,7 @@ def _sent_back(
     g, y, x, kernel = arrays
     dtype = g.dtype
     if _is_short(xp, dtype):
-        g, x, kernel = widen_halves(g), widen_halves(x), widen_halves(kernel)
+        g, y, x, kernel = map(widen_halves, (g, y, x, kernel))
     if activation == "relu" and by_bias is None:
         g = g * (y > 0)
     flat = _rows(g)
@@ -233,7 +235,7 @@ def _sent_back(
         result.append(multiplied(_rows(x).T, flat))
     if needed[2]:
         result.append(summed(flat) if by_bias is None else by_bias)
-    return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
+    return tuple(dtypes.cast_array(part, dtype) for part in result)
 
 
 def _gradient_on_bfloat16(

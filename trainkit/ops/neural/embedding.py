@@ -15,6 +15,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor
@@ -60,6 +61,7 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
     return np.take(table, ids, axis=0)
 
 
+@with_float16
 def _compiled_gradient(g: Array, ids: Array, table: Array) -> Array | None:
     sums = embedding_tuned.sum_by_id(g, ids, table.shape[0])
     if sums is None:
