@@ -76,7 +76,6 @@ fused = tk.function(chain)
 values = [fused(a, b).numpy() for _ in range(4)]
 for value in values:
     np.testing.assert_allclose(value, chain(a, b).numpy(), rtol=1e-6)
-print("llvmlite.binding" in sys.modules)
 """
 
 
@@ -91,4 +90,4 @@ def test_fused_loops_give_what_eager_calls_give(missing, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(not missing)
+    assert any(tmp_path.rglob("*.o")) == (not missing)  # what LLVM has compiled, here or in a child
