@@ -6,6 +6,7 @@ NumPy's own loops, so a fused graph gives the same bits as an interpreted one.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 import warnings
@@ -445,12 +446,15 @@ def warm(graph: Graph) -> bool:
             if node.kind == "op" and isinstance(node.primitive, FusedKernel):
                 node.primitive.compile()
     except Exception as error:
-        warnings.warn(
+        _tell_once(
             f"fused loops can't be compiled here ({type(error).__name__}: {error}); graphs run "
-            "without them. "
-            "TRAINKIT_JIT=0 turns them off.",
-            RuntimeWarning,
-            stacklevel=2,
+            "without them. TRAINKIT_JIT=0 turns them off."
         )
         return False
     return True
+
+
+@functools.lru_cache
+def _tell_once(text: str) -> None:
+    """Warn, but not again for each further graph."""
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
