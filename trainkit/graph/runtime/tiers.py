@@ -66,6 +66,7 @@ _COMPILER_MODULES = (
     "trainkit.compiler.llvm.lower",
     "trainkit.compiler.llvm.entry",
     "trainkit.kernels.jit.code_store",
+    "trainkit.kernels.jit.without_llvm.compiler_process",
     "trainkit.compiler.llvm.jit",
     "trainkit.compiler.llvm.llvm_kernel",
     "trainkit.graph.runtime.fusible",
