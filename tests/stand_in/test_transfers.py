@@ -76,13 +76,13 @@ def test_train_on_batch_reads_the_loss_and_the_metrics(ledger, eagerly):
         metrics=["accuracy"],
         run_eagerly=eagerly,
     )
-    for _ in range(4):  # the third makes the fused program, which looks at constants once
+    for _ in range(4):  # one of them makes the fused program, which looks at constants
         model.train_on_batch(X, Y)
     forget(ledger)
     model.train_on_batch(X, Y)
     assert ledger.to_device == BATCH
-    # the loss and the accuracy, each a total and a count
-    assert ledger.to_host == [((), "float32")] * 4
+    # the loss and the accuracy, each a total and a count, which a graph divides on the device
+    assert ledger.to_host == [((), "float32")] * (4 if eagerly else 2)
     assert ledger.waits == []
 
 
