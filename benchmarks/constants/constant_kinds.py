@@ -85,7 +85,7 @@ OF_NO_MACHINE = {
         graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _AS_IT_IS _EXPONENT
-        kernels/convolution/depthwise_microkernels.py _TO_READ
+        kernels/convolution/depthwise_microkernels.py _TO_READ FREE
         kernels/convolution/winograd_transforms.py INPUTS RESULTS
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
@@ -116,6 +116,7 @@ OF_NO_MACHINE = {
         core/dispatch/slow_work.py PATIENCE_SECONDS
         core/files/folder_descent.py _MOST_LINKS
         core/names.py _MOST_COMPARED
+        core/process/garbage.py LARGE_BYTES NEW_BYTES
         core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
         core/process/side_work.py NICENESS
         core/shapes.py MOST_ELEMENTS
@@ -125,6 +126,7 @@ OF_NO_MACHINE = {
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
+        graph/runtime/lasting_values.py MOST_ELEMENTS FEWEST_NODES
         compiler/generalized.py _LARGEST
         compiler/llvm/flat_kernel.py _RELEASED
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
@@ -133,7 +135,7 @@ OF_NO_MACHINE = {
         kernels/concat/concat_tuned.py _SHORTEST
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
-        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
+        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES _NEAR _FEWEST_VECTORS
         kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
         kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
@@ -144,7 +146,7 @@ OF_NO_MACHINE = {
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
-                kernels/jit/elements.py PART_STEP
+        kernels/jit/elements.py PART_STEP
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS

@@ -218,4 +218,5 @@ class ShardedState:
                 xp = devices.XP_OF[type(slot._value._array)]
                 zero = xp.zeros((), slot.dtype.dtype)
                 # a view of one zero: the slot keeps its shape, and takes no memory
-                slot._take(xp.broadcast_to(zero, tuple(slot.shape)))
+                # not `_take`, which would give each element memory
+                slot._value = wrap(xp.broadcast_to(zero, tuple(slot.shape)))
