@@ -1,10 +1,12 @@
 """LLVM in a process of its own: this one never loads it, and goes on where there is no other."""
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -164,3 +166,29 @@ asked.wait()
     program = run("ends", tmp_path, more)
     program.communicate(timeout=60)
     assert program.returncode == 0
+
+
+def test_a_thread_that_compiles_while_the_process_ends_gives_up_its_locks():
+    compiler = CompilerProcess()
+    lock, results, asked = threading.Lock(), [], threading.Event()
+
+    def ask(text):
+        asked.set()
+        released.wait()
+        return None
+
+    def compiles():
+        with contextlib.suppress(SystemExit), lock:  # pytest would tell of it, Python does not
+            results.append(compiler.object_code("text"))
+
+    released = threading.Event()
+    compiler._is_possible, compiler._ask = True, ask
+    thread = threading.Thread(target=compiles, daemon=True)
+    thread.start()
+    asked.wait()
+    compiler.end()
+    released.set()
+    thread.join(20.0)
+    assert not thread.is_alive()
+    assert not lock.locked()
+    assert results == []

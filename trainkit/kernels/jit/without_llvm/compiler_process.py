@@ -50,12 +50,15 @@ class CompilerProcess:
 
         Raises:
             RuntimeError: LLVM refuses the text.
+            SystemExit: another thread ends this process.
         """
         with self._lock:
             answer = self._ask(text) if self._is_possible else None
             self._last_use = time.monotonic()
         if self._ending_thread not in (None, threading.get_ident()):
-            threading.Event().wait()  # for the end of this process, which is near
+            # The process ends, and this thread with it, silently: it may hold the lock of those who
+            # compile, for which the exit waits.
+            raise SystemExit
         if answer is None:
             self._is_possible = False
             return None
