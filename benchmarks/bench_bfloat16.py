@@ -39,7 +39,7 @@ def product(rows: int, depth: int, columns: int) -> Benchmark:
 
 def cast(size: int) -> Benchmark:
     """float32 rounded to bfloat16."""
-    from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
+    from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 
     x = normal(size)
     dtype = np.dtype(ml_dtypes.bfloat16)

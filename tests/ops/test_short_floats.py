@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import ops
 from trainkit.graph.runtime.fusion import fuse
-from trainkit.kernels.elementwise import bfloat16_casts_tuned
+from trainkit.kernels.elementwise import half_casts_tuned
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.ops.math.elementwise import keep_where
@@ -117,10 +117,8 @@ def test_large_arrays_are_cast_by_the_kernel(rng, eager, monkeypatch):
     x = ops.array(rng.normal(size=1 << 15).astype("float32"))
     expected = x.numpy().astype(tk.bfloat16.dtype)
     calls = []
-    kernel = bfloat16_casts_tuned._by_kernel
-    monkeypatch.setattr(
-        bfloat16_casts_tuned, "_by_kernel", lambda *a: calls.append(a) or kernel(*a)
-    )
+    kernel = half_casts_tuned._by_kernel
+    monkeypatch.setattr(half_casts_tuned, "_by_kernel", lambda *a: calls.append(a) or kernel(*a))
     y = ops.cast(x, "bfloat16")
     np.testing.assert_array_equal(y.numpy().view("u2"), expected.view("u2"))
     np.testing.assert_array_equal(ops.cast(y, "float32"), expected.astype("float32"))
@@ -176,9 +174,9 @@ def test_extremes_of_large_bfloat16_are_found_in_float32(pick, axis, rng, eager,
     x = ops.cast(numbers, "bfloat16")
     expected = pick(ops.cast(x, "float32"), axis=axis)
     sources = []
-    kernel = bfloat16_casts_tuned._by_kernel
+    kernel = half_casts_tuned._by_kernel
     monkeypatch.setattr(
-        bfloat16_casts_tuned, "_by_kernel", lambda x, dtype: sources.append(x) or kernel(x, dtype)
+        half_casts_tuned, "_by_kernel", lambda x, dtype: sources.append(x) or kernel(x, dtype)
     )
     for f in (lambda x: pick(x, axis=axis), tk.function(lambda x: pick(x, axis=axis))):
         np.testing.assert_array_equal(ops.cast(f(x), "float32"), expected)
@@ -189,7 +187,7 @@ def test_extremes_of_large_bfloat16_are_found_in_float32(pick, axis, rng, eager,
 def test_repeated_and_turned_bfloat16_is_widened_by_the_kernel(rng, eager):
     row = rng.normal(size=(1, 256)).astype("float32").astype(tk.bfloat16.dtype)
     repeated = np.broadcast_to(row, (128, 256))
-    kernel = bfloat16_casts_tuned._by_kernel
+    kernel = half_casts_tuned._by_kernel
     for x in (repeated, repeated.T, np.repeat(row, 256, 0)[::2, ::-1]):
         wide = kernel(x, np.dtype("float32"))
         right = x.astype("float32")

@@ -6,8 +6,8 @@ import pytest
 
 import trainkit as tk
 from trainkit.kernels.attention import attention_tuned
-from trainkit.kernels.elementwise import bfloat16_casts_tuned as casts
 from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.kernels.elementwise import half_casts_tuned as casts
 from trainkit.ops.neural import gated_activations
 from trainkit.ops.neural.fused_attention import attend
 from trainkit.ops.neural.gated_activations import gelu_erf_gradient

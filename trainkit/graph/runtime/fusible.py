@@ -90,8 +90,8 @@ def _is_short(x: Any) -> bool:
 
 def _in_float32(node: Node, arrays: tuple[Any, ...], dtype: Any) -> Any:
     """The body on 16-bit floats, which is worked on in float32 from its start to its end."""
-    wide = [x.astype(np.float32) if _is_short(x) else x for x in arrays]
-    results = node.primitive.body(_XP, *wide, **node.settings)
+    operands = [x.astype(np.float32) if _is_short(x) else x for x in arrays]
+    results = node.primitive.body(_XP, *operands, **node.settings)
     if isinstance(results, tuple):
         return tuple(_round(y, dtype) for y in results)
     return _round(results, dtype)

@@ -23,7 +23,7 @@ from trainkit.kernels.convolution import (
 )
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
+from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul import bfloat16_tuned

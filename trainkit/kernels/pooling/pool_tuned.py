@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
+from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned

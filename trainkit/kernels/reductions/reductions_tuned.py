@@ -11,7 +11,7 @@ import numpy as np
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import cast_array
+from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, shared

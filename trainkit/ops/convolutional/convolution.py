@@ -22,7 +22,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution import conv_reference, conv_tuned
 from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
+from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution_geometry import (
     check_bias,

@@ -21,7 +21,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
+from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.shaping import as_tensor, reshape

@@ -21,7 +21,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.convolution import conv_reference, conv_tuned, sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.cudnn.deferred import is_there
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
+from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.convolution import conv_cudnn, conv_kernel_gradient, linear_conv
 from trainkit.ops.convolutional.convolution_geometry import checked_ranks, geometry_of

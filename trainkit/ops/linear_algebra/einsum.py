@@ -96,8 +96,8 @@ def _pair(xp: ArrayModule, a: Array, b: Array, *, subscripts: str) -> Array:
         if a.dtype is _BF16 and _is_matrix_product(subscripts):
             bits = _pair_product(np, a.view(_BITS), b.view(_BITS), subscripts, _multiply_bits)
             return bits.view(_BF16)
-        wide = _pair_product(np, widen_halves(a), widen_halves(b), subscripts)
-        return cast_array(wide, a.dtype)
+        product = _pair_product(np, widen_halves(a), widen_halves(b), subscripts)
+        return cast_array(product, a.dtype)
     if a.dtype == np.int8:
         a, b = a.astype(np.int32), b.astype(np.int32)
     return _pair_product(xp, a, b, subscripts)

@@ -33,11 +33,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, ON_LARGE, Tensor, convert_to_tensor, wrap
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-from trainkit.kernels.elementwise import (
-    bfloat16_casts_tuned,
-    elementwise_reference,
-    elementwise_tuned,
-)
+from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned, half_casts_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
 from trainkit.ops.math.comparisons import (
@@ -51,7 +47,7 @@ from trainkit.ops.math.comparisons import (
 )
 
 ON_LARGE.append(begin)
-dtypes.CASTS.append(bfloat16_casts_tuned.cast_array)
+dtypes.CASTS.append(half_casts_tuned.cast_array)
 
 # ------------------------------------------------------------------ dtype and identity
 
@@ -66,9 +62,7 @@ def _cast_rule(x: Spec, *, dtype: str) -> Spec:
     semantics=ELEMENTWISE,
     recompute="cheap",
     simplify=IF_ALIKE,
-    tuned=Tuned(
-        bfloat16_casts_tuned.cast_between_floats, exact=True, fewest=bfloat16_casts_tuned.FEWEST
-    ),
+    tuned=Tuned(half_casts_tuned.cast_between_floats, exact=True, fewest=half_casts_tuned.FEWEST),
 )
 def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert to the element type `dtype`."""

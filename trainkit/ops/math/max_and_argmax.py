@@ -16,7 +16,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
+from trainkit.kernels.elementwise.half_casts_tuned import run_in_float32
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_extreme
 from trainkit.ops.core.vmap import later, reshaped
 from trainkit.ops.math.comparisons import equal

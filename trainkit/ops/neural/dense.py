@@ -17,7 +17,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
+from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import (
     bfloat16_columns_tuned,

@@ -15,7 +15,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import with_float16
+from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor

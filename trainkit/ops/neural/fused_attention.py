@@ -21,7 +21,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.attention import attention_reference, attention_tuned
 from trainkit.kernels.attention.attention_room import MOST_SCORES
 from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
+from trainkit.kernels.elementwise.half_casts_tuned import run_in_float32
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import tri

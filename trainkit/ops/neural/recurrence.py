@@ -18,7 +18,7 @@ from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.elementwise.bfloat16_casts_tuned import run_in_float32
+from trainkit.kernels.elementwise.half_casts_tuned import run_in_float32
 from trainkit.kernels.recurrent import recurrent_gpu, recurrent_reference, recurrent_tuned
 from trainkit.ops.arrays.concat_and_split import split, stack, unstack
 from trainkit.ops.arrays.creation import zeros_like

@@ -15,15 +15,15 @@ from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
-_FILE, _FILE_16 = "elementwise.bfloat16_casts_compiled", "elementwise.float16_casts_compiled"
+_FILE = "elementwise.half_casts_compiled"
 _BF16, _F16, _F32 = bfloat16.dtype, np.dtype(np.float16), np.dtype(np.float32)
 FEWEST = 1 << 14
 """Elements from which on the kernel pays."""
 _KERNELS = {
-    (_F32, _BF16): Family("bfloat16_narrow", _FILE, "narrow", exact=True),
-    (_BF16, _F32): Family("bfloat16_widen", _FILE, "widen", exact=True),
-    (_F32, _F16): Family("float16_narrow", _FILE_16, "narrow", exact=True),
-    (_F16, _F32): Family("float16_widen", _FILE_16, "widen", exact=True),
+    (_F32, _BF16): Family("bfloat16_narrow", _FILE, "narrow_to_bfloat16", exact=True),
+    (_BF16, _F32): Family("bfloat16_widen", _FILE, "widen_bfloat16", exact=True),
+    (_F32, _F16): Family("float16_narrow", _FILE, "narrow_to_float16", exact=True),
+    (_F16, _F32): Family("float16_widen", _FILE, "widen_float16", exact=True),
 }
 """By the dtype of the array and that of the result; NaN of float16 may have other bits."""
 _DTYPES = {"bfloat16": _BF16, "float16": _F16, "float32": _F32}
@@ -46,7 +46,7 @@ def _by_kernel(x: Array, dtype: Any) -> Array | None:
     family = _KERNELS.get((x.dtype, dtype))
     if family is None or type(x) is not np.ndarray:
         return None
-    if family.file == _FILE_16 and not target.converts_float16():
+    if _F16 in (x.dtype, dtype) and not target.converts_float16():
         return None
     run = family.find((), 6 * x.size / BYTES_PER_SECOND)
     if run is None:
