@@ -149,7 +149,7 @@ OF_NO_MACHINE = {
         kernels/jit/elements.py PART_STEP
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
-        kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS
+        kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
         kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
         kernels/normalization/norm_compiled.py _FEW_COLUMNS

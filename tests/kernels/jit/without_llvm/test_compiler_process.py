@@ -192,3 +192,14 @@ def test_a_thread_that_compiles_while_the_process_ends_gives_up_its_locks():
     assert not thread.is_alive()
     assert not lock.locked()
     assert results == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sessions share cores on Linux")
+def test_steps_go_before_the_child(compiler):
+    """In a session of its own its priority would not count against that of the program."""
+    assert compiler.object_code(TEXT.replace("NUMBER", "1"))
+    child = compiler._child.pid
+    assert os.getsid(child) == os.getsid(0)
+    assert os.getpgid(child) != os.getpgid(0)
+    own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+    assert os.getpriority(os.PRIO_PROCESS, child) == min(own + compiler_process.NICENESS, 19)

@@ -17,12 +17,15 @@ from functools import lru_cache
 
 from trainkit.core.process import forks
 from trainkit.core.process.child_python import child_command
-from trainkit.core.process.side_work import NICENESS
 from trainkit.kernels.jit.without_llvm import object_memory
 from trainkit.kernels.jit.without_llvm.compiler_server import receive, send
 
 IDLE_SECONDS = 10.0
 """After so long without a text the process ends."""
+NICENESS = 10
+"""By so much the niceness of the child is above that of the program: on a core that it shares with
+a step it gets a tenth. Threads beside the program get more (`side_work.NICENESS`), as others wait
+for the locks they hold; nothing waits for the child."""
 
 # The package's own `__init__` imports NumPy and the operations, of which nothing is needed there.
 _CHILD = """
@@ -92,7 +95,9 @@ class CompilerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # errors come back as answers
-            start_new_session=True,
+            # Ctrl+C is not for it. It has no session of its own: Linux shares cores among sessions
+            # first, whatever the niceness of those in them, and a step would wait for half a core.
+            process_group=0,
         )
         threading.Thread(target=self._end_when_idle, name="trainkit-compiler", daemon=True).start()
         return child
