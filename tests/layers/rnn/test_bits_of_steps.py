@@ -37,6 +37,9 @@ LAYERS = {
     "stacked": lambda **more: layers.RNN(
         [layers.GRUCell(4, activation="relu"), layers.LSTMCell(8, activation="elu")], **more
     ),
+    "stacked, a gated cell last": lambda **more: layers.RNN(
+        [layers.LSTMCell(8, activation="elu"), layers.GRUCell(4)], **more
+    ),
     "own cell": lambda **more: layers.RNN(Gated(8), **more),
     "own output": lambda **more: layers.RNN(Gated(8, output_is_state=False), **more),
 }

@@ -83,13 +83,13 @@ class StepByStep:
         if inputs.shape[1] is not None and self._adds_losses():
             return self._one_by_one(inputs[:, 1:], later, [first[0]], first)
         rows = [ops.moveaxis(x, 1, 0) for x in (inputs[:, 1:], later) if x is not None]
-        same = [i for i, state in enumerate(first[1]) if state is first[0]]
+        same = [i for i, state in enumerate(nest.flatten(first[1])) if state is first[0]]
 
         def body(carry: Any, x: Any) -> Any:
             states = carry[-1]
-            output = states[same[0]] if same else carry[0]
+            output = nest.flatten(states)[same[0]] if same else carry[0]
             after = self._next((output, states), x[0], x[1] if mask is not None else None)
-            if same and after[0] is not after[1][same[0]]:
+            if same and after[0] is not nest.flatten(after[1])[same[0]]:
                 raise ValueError(
                     "the first output of the cell is one of its states, that of a later step is "
                     "not: return the same tensors from each step, or unroll the layer"
@@ -100,7 +100,7 @@ class StepByStep:
 
         last, earlier = ops.scan(body, first[1:] if same else first, rows)
         states = last[-1]
-        output = states[same[0]] if same else last[0]
+        output = nest.flatten(states)[same[0]] if same else last[0]
         if not self._return_sequences:
             return output, states
         if inputs.shape[1] is None:  # without rows the loop does not know the batch's size either
