@@ -75,6 +75,7 @@ OF_NO_MACHINE = {
         compiler/ir.py _FLOAT_BYTES
         compiler/llvm/entry.py _CONTIGUOUS_ALIGNED
         compiler/llvm/jit.py _FORMAT
+        compiler/llvm/llvm_functions.py _INFINITY
         core/cpu/openblas.py _PTHREADS
         core/cpu/processor.py CACHE_LINE
         core/devices.py _NO_DEVICE

@@ -96,6 +96,18 @@ def test_functions_of_every_float16(name):
     assert [type(step) for step in code.steps] == [Loop]
 
 
+@pytest.mark.parametrize("name", sorted(set(COMPILED_ALONE) & set(BINARY)))
+def test_functions_of_two_float16s(name, rng):
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    ufunc = getattr(np, name)
+    for y in (rng.permutation(every), np.resize(SPECIAL[[0, 1, 6]].astype("float16"), 1 << 16)):
+        code = assert_same_bits(lambda x, y: ufunc(x, y), every, y)
+        assert [type(step) for step in code.steps] == [Loop]
+    for number in (2, 0, -0.0, -3):  # also as operations of rectifiers have it
+        code = assert_same_bits(lambda x, n=number: ufunc(x, n), every)
+        assert [type(step) for step in code.steps] == [Loop]
+
+
 @pytest.mark.parametrize("name", BINARY)
 def test_functions_of_two_bfloat16s(name, rng):
     special = SPECIAL.astype(ml_dtypes.bfloat16)

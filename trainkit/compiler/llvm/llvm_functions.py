@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ rounding_text = DeferredModule("trainkit.compiler.llvm.rounding_text")
 
 _FLOATS = {4: "float", 8: "double"}
 _F32 = np.dtype(np.float32)
+_INFINITY = 0x7F800000
+"""The bits of a float32, and how many such are below it and above 0."""
 _UNROUNDED = frozenset({"negative", "absolute", "maximum", "minimum", "floor", "ceil", "trunc"})
 """What gives a 16-bit float of such without rounding."""
 Emit = Callable[..., str]
@@ -122,6 +125,27 @@ def _extreme(better: Emit) -> Emit:
     return emit
 
 
+def _first_of_equals(second_is_better: str, first_such_bits: int) -> Emit:
+    """The better of two as NumPy's loops of float16 have it: the first NaN, or of equal ones.
+
+    Args:
+        second_is_better: LLVM's comparison of the first with the second; true of NaNs.
+        first_such_bits: of the float32 next to 0, among those that a 0 is better than.
+    """
+
+    def emit(line: Any, dtype: Any, x: str, y: str) -> str:
+        kind = type_of(dtype)
+        if y in (literal(0.0, dtype), literal(-0.0, dtype)):
+            # By bits: of a comparison LLVM would make a maximum of float16 with any of two zeros.
+            beyond = line(f"sub i32 {line(f'bitcast {kind} {x} to i32')}, {first_such_bits}")
+            return _select(line, dtype, str(line(f"icmp ult i32 {beyond}, {_INFINITY}")), y, x)
+        is_number = line(f"fcmp ord {kind} {x}, {x}")
+        is_better = line(f"fcmp {second_is_better} {kind} {x}, {y}")
+        return _select(line, dtype, str(line(f"and i1 {is_number}, {is_better}")), y, x)
+
+    return emit
+
+
 def _sign(line: Any, dtype: Any, x: str) -> str:
     one, minus = literal(1, dtype), literal(-1, dtype)
     # Of an unsigned type nothing is less than 0, so that its -1 wraps around does no harm.
@@ -202,6 +226,10 @@ _LOGICAL: dict[str, Emit] = {
     "logical_not": _logical_not,
 }
 _BETTER_OF_TWO: dict[str, Emit] = {"maximum": _extreme(_greater), "minimum": _extreme(_less)}
+_BETTER_OF_TWO_HALVES: dict[str, Emit] = {
+    "maximum": _first_of_equals("ult", 0x80000001),
+    "minimum": _first_of_equals("ugt", 0x00000001),
+}
 _BITS: dict[str, Emit] = {
     "bitwise_and": _plain("", "and"),
     "bitwise_or": _plain("", "or"),
@@ -228,12 +256,19 @@ def is_exact(name: str, operands: tuple[Any, ...]) -> bool:
         # One text of C++ on all processors, which keeps the sign of a zero only here.
         return name != "sign" and _table(name, "f") is not None
     if name in _BETTER_OF_TWO and dtype.kind == "f":
+        if is_half(dtype):
+            return _takes_first_of_equals()
         bound = operands[1]
-        if not isinstance(bound, Number):
-            return False
-        # of two zeros NumPy's loops of float16 take the first
-        return bool(bound.value != 0) if is_half(dtype) else _is_clear(name, bound.value)
+        return isinstance(bound, Number) and _is_clear(name, bound.value)
     return _table(name, dtype.kind) is not None
+
+
+@lru_cache(maxsize=1)
+def _takes_first_of_equals() -> bool:
+    """Whether this NumPy compares float16 number by number; vectors might take another zero."""
+    zeros = np.repeat(np.array([-0.0, 0.0, -0.0], np.float16), 64)
+    first, second = zeros[:128], zeros[64:]
+    return all(f(first, second).tobytes() == first.tobytes() for f in (np.maximum, np.minimum))
 
 
 def _is_clear(name: str, bound: Any) -> bool:
@@ -263,6 +298,8 @@ def emitted(line: Any, name: str, dtype: np.dtype[Any], x: list[str], out: np.dt
     if name == "where":
         return _select(line, worked, *x)
     emit = _table(name, worked.kind)
+    if dtype == np.float16 and name in _BETTER_OF_TWO_HALVES:
+        emit = _BETTER_OF_TWO_HALVES[name]
     assert emit is not None
     result = emit(line, worked, *x)
     return result if name in _UNROUNDED or not is_half(out) else round_to_half(line, out, result)
