@@ -20,7 +20,6 @@ import argparse
 import statistics
 import sys
 import time
-import warnings
 
 import numpy as np
 from contestant import LONGEST_COMPILE_SECONDS, compiling
@@ -249,5 +248,4 @@ def main():
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("always", RuntimeWarning)
     sys.exit(main())
