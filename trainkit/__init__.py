@@ -8,7 +8,6 @@ asked for.
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
+from trainkit.core.process import garbage as _garbage
 from trainkit.core.second_names import SecondNames as _SecondNames
 from trainkit.core.shapes import TensorShape as TensorShape
 from trainkit.core.tensor import Tensor as Tensor
@@ -239,7 +239,6 @@ _NOT_EXPORTED = {
     "core",
     "graph",
     "image_generators",
-    "importlib",
     "kernels",
     "tf",
 }
@@ -250,12 +249,12 @@ if not TYPE_CHECKING:  # names that are not there are errors in editors
     def __getattr__(name: str) -> Any:
         if name in _FAMILIES:
             try:
-                value: Any = importlib.import_module(_FAMILIES[name])
+                value: Any = _garbage.import_module(_FAMILIES[name])
             except ModuleNotFoundError as error:
                 raise AttributeError(str(error)) from error
         elif name in _MEMBERS:
             module, member = _MEMBERS[name]
-            value = getattr(importlib.import_module(module), member)
+            value = getattr(_garbage.import_module(module), member)
         elif name == "__all__":  # asked for by `from trainkit import *`
             return __dir__()
         elif name.startswith("__"):
@@ -273,7 +272,7 @@ if not TYPE_CHECKING:  # names that are not there are errors in editors
 
 def _from_tf() -> dict[str, Any]:
     """TensorFlow's functions and classes, without the files that they stand in."""
-    names = vars(importlib.import_module("trainkit.tf"))
+    names = vars(_garbage.import_module("trainkit.tf"))
     return {n: x for n, x in names.items() if n[0] != "_" and not isinstance(x, ModuleType)}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.machinery
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
+
+from trainkit.core.process import garbage
 
 
 class SecondNames:
@@ -44,7 +45,7 @@ class SecondNames:
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module that is meant in the place of the new, empty one."""
-        sys.modules[module.__name__] = importlib.import_module(str(self.meant(module.__name__)))
+        sys.modules[module.__name__] = garbage.import_module(str(self.meant(module.__name__)))
 
     def install(self) -> None:
         """Let Python's import ask here first."""

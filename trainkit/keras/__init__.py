@@ -7,10 +7,10 @@ Each family is the one at the top, under a second name: `trainkit.keras.layers` 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name
+from trainkit.core.process import garbage as _garbage
 from trainkit.core.second_names import SecondNames
 
 if TYPE_CHECKING:
@@ -149,9 +149,9 @@ if not TYPE_CHECKING:  # names that are not there are errors in editors
         if name == "__all__":  # asked for by `from trainkit.keras import *`
             return [n for n in __dir__() if not n.startswith("_")]
         if name in _FAMILIES or name in _OWN:
-            value: Any = importlib.import_module(_HERE + name)
+            value: Any = _garbage.import_module(_HERE + name)
         elif name in _MEMBERS:
-            value = getattr(importlib.import_module(_MEMBERS[name]), _CALLED.get(name, name))
+            value = getattr(_garbage.import_module(_MEMBERS[name]), _CALLED.get(name, name))
         else:
             raise unknown_name(__name__, name, __dir__())
         globals()[name] = value

@@ -1,6 +1,8 @@
 """Collections are off inside a block, and begin where large models may be garbage."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -89,3 +91,37 @@ def test_small_models_and_collections_that_are_off_cost_nothing(own_count, monke
     finally:
         gc.enable()
     assert own_count.new_bytes > 1 << 21
+
+
+_IMPORTS = """
+import gc, sys
+import trainkit as tk
+
+class States:
+    def find_spec(self, name, path, target=None):
+        self.states[name] = gc.isenabled()
+
+states = States.states = {}
+sys.meta_path.insert(0, States())
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["tk.layers", "tk.Model", "tk.keras.layers", "from trainkit.keras.layers import Dense"]
+)
+def test_families_are_imported_without_collections(line):
+    code = f"{_IMPORTS}\n{line}\nprint(states['trainkit.layers.dense'], gc.isenabled())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_the_first_model_of_a_process_follows_none(own_count, monkeypatch):
+    monkeypatch.setattr(own_count, "had_model", False)
+    inputs = tk.Input((1024,))
+    outputs = tk.layers.Dense(600)(inputs)
+    looked = []
+    monkeypatch.setattr(gc, "collect", lambda: looked.append(len(own_count.owners)))
+    tk.Model(inputs, outputs)
+    assert not looked
+    tk.Model(inputs, outputs)
+    assert len(looked) == 1

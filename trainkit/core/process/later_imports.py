@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainkit.core.names import unknown_name
+from trainkit.core.process import garbage
 
 
 class DeferredModule:
@@ -71,7 +72,7 @@ def later_members(members: dict[str, Any], modules: Mapping[str, str]) -> Callab
     def __getattr__(name: str) -> Any:
         if name not in modules:
             raise unknown_name(members["__name__"], name, members["__dir__"]())
-        module = importlib.import_module(modules[name])
+        module = garbage.import_module(modules[name])
         is_module = module.__name__.rpartition(".")[2] == name
         members[name] = value = module if is_module else getattr(module, name)
         return value
