@@ -31,6 +31,48 @@ def test_a_clone_has_new_weights_of_the_same_shapes(make):
     np.testing.assert_array_equal(clone(X).numpy(), model(X).numpy())
 
 
+def built_by_a_call():
+    model = tk.Sequential([L.Dense(3), L.Dense(2)])
+    model(X)
+    return model
+
+
+def built_for_a_shape():
+    model = tk.Sequential([L.Dense(3), L.Dense(2)])
+    model.build((None, 4))
+    return model
+
+
+def built_by_an_old_argument():
+    return tk.Sequential([L.Dense(3, input_shape=(4,)), L.Dense(2)])
+
+
+@pytest.mark.parametrize("make", [built_by_a_call, built_for_a_shape, built_by_an_old_argument])
+def test_a_clone_of_a_built_stack_is_built(make):
+    model = make()
+    clone = clone_model(model)
+    assert clone.built
+    assert clone.input_shape == model.input_shape == (None, 4)
+    assert len(clone.layers) == 2
+    clone.set_weights(model.get_weights())
+    np.testing.assert_array_equal(clone(X).numpy(), model(X).numpy())
+    again = clone_model(clone)
+    assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
+
+
+def test_a_clone_of_a_built_stack_takes_the_same_dtype():
+    model = tk.Sequential([L.Embedding(5, 2), L.Flatten()])
+    model(np.ones((2, 3), "int64"))
+    clone = clone_model(model)
+    assert (clone.inputs[0].dtype, clone.input_shape) == (model.inputs[0].dtype, (None, 3))
+
+
+def test_a_clone_of_a_stack_that_is_not_built_is_not_either():
+    for model in (tk.Sequential([L.Dense(3)]), tk.Sequential()):
+        assert not clone_model(model).built
+        assert clone_model(model).weights == []
+
+
 @pytest.mark.parametrize("make", [graph, stack])
 def test_a_function_says_what_stands_in_place_of_a_layer(make):
     def wider(layer):

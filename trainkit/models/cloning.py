@@ -135,10 +135,18 @@ def _clone_stack(model: Sequential, input_tensors: Any, clone: _Cloner) -> Any:
                 f"clone_model: a Sequential begins at one symbolic tensor, got {input_tensors!r}"
             )
         layers.insert(0, _entrance_at(flat[0]))
-    elif model._layers and isinstance(model._layers[0], InputLayer):
-        first = model._layers[0]
-        layers.insert(0, InputLayer.from_config(first.get_config()))
+    else:
+        layers = [*_new_entrance(model), *layers]
     return _compile_as(model, Sequential(layers, trainable=model.trainable, name=model.name))
+
+
+def _new_entrance(model: Sequential) -> list[InputLayer]:
+    """An `InputLayer` like the one the stack begins at; none if nothing has said its input yet."""
+    first: Any = model._layers[0] if model._layers else None
+    if not isinstance(first, InputLayer):
+        # what an input_shape, build or a call made is no layer of the stack
+        first = model._ends[0].node.operation if model._ends is not None else None  # type: ignore[union-attr]
+    return [] if first is None else [InputLayer.from_config(first.get_config())]
 
 
 def _entrance_at(x: KerasTensor) -> Any:
