@@ -196,6 +196,74 @@ def test_an_epoch_ends_with_the_data(source, steps, wanted, warned):
     assert any("ran out" in str(w.message) for w in found) is warned
 
 
+class BatchSizes(tk.keras.callbacks.Callback):
+    """Notes the samples of each batch, which the model was called with."""
+
+    def __init__(self):
+        super().__init__()
+        self.training, self.held_out = [], []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.training.append(self.model.seen[-1])
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.held_out.append(self.model.seen[-1])
+
+
+class Watching(tk.Model):
+    """A line that keeps the sizes of the batches it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.seen = tk.layers.Dense(1), []
+
+    def call(self, x):
+        self.seen.append(x.shape[0])
+        return self.dense(x)
+
+
+def watched(**arguments):
+    model, sizes = Watching(), BatchSizes()
+    model.compile("sgd", "mse", run_eagerly=True)
+    x, y = np.ones((20, 2), "float32"), np.ones((20, 1), "float32")
+    model.fit(x, y, callbacks=[sizes], verbose=0, **arguments)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("steps", "sizes"), [(1, [20]), (2, [10, 10]), (3, [7, 7, 6]), (20, [1] * 20)]
+)
+def test_so_many_steps_without_a_batch_size_take_all_samples(steps, sizes):
+    x, y = np.ones((20, 2), "float32"), np.ones((20, 1), "float32")
+    trained = watched(steps_per_epoch=steps, epochs=2, validation_data=(x, y))
+    assert trained.training == sizes * 2
+    assert trained.held_out == [20] * 2  # 32 by default
+    model = Watching()
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.evaluate(x, y, steps=steps, verbose=0)
+    assert model.seen[-steps:] == sizes
+    assert model.predict(x, steps=steps, verbose=0).shape == (20, 1)
+
+
+def test_steps_of_the_validation_take_all_of_its_samples():
+    x, y = np.ones((20, 2), "float32"), np.ones((20, 1), "float32")
+    assert watched(validation_data=(x, y), validation_steps=3).held_out == [7, 7, 6]
+    assert watched(validation_split=0.5, validation_steps=2).held_out == [5, 5]
+    sized = watched(validation_data=(x, y), validation_steps=2, batch_size=4)
+    assert (sized.training, sized.held_out) == ([4] * 5, [4, 4])
+
+
+def test_more_steps_than_samples_take_them_one_by_one():
+    with pytest.warns(UserWarning, match="ran out after 20 of 21"):
+        assert watched(steps_per_epoch=21).training == [1] * 20
+
+
+def test_a_batch_size_goes_before_the_number_of_steps():
+    assert watched(steps_per_epoch=2, batch_size=3).training == [3, 3]
+    x = np.ones((20, 2), "float32")
+    assert line().predict(x, batch_size=3, steps=2, verbose=0).shape == (6, 1)
+
+
 def test_a_generator_that_runs_out_ends_training_with_a_warning():
     batches = ((X[:2], Y[:2]) for _ in range(5))
     with pytest.warns(UserWarning, match="ran out after 1 of 2"):

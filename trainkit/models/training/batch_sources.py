@@ -234,7 +234,8 @@ class ArrayFeed(DatasetFeed):
 
     Args:
         parts: (x, y, sample_weight), nests of arrays of one first size; `None` where missing.
-        batch_size: samples in a batch; the last one may be smaller.
+        batch_size: samples in a batch; the last one may be smaller. By default 32, or, with
+            `steps`, as many as let so many batches hold all samples.
         shuffle: `True` for samples in random order, `"batch"` for batches in random order.
         steps: batches of an epoch; by default all.
     """
@@ -242,9 +243,13 @@ class ArrayFeed(DatasetFeed):
     _untracked = Feed._untracked | {"parts_given"}
     parts_given: Any
 
-    def __init__(self, parts: Any, batch_size: int, shuffle: Any, steps: int | None = None) -> None:
+    def __init__(
+        self, parts: Any, batch_size: int | None, shuffle: Any, steps: int | None = None
+    ) -> None:
         leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
         samples = data_adapters.sample_count(leaves)
+        if batch_size is None:
+            batch_size = max(-(-samples // steps), 1) if steps else 32
         dataset = Dataset.from_tensor_slices(tuple(leaves))
         if shuffle == "batch":
             count = -(-samples // batch_size)
@@ -383,7 +388,7 @@ def feed(
         x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
         y: targets; part of the batches if `x` gives these.
         sample_weight: weights; the same.
-        batch_size: samples in a batch of arrays, 32 by default; not those of a `Dataset`.
+        batch_size: samples in a batch of arrays, see `ArrayFeed`; not those of a `Dataset`.
         shuffle: whether arrays are shuffled, or `"batch"`.
         steps: batches of an epoch; 0, as small data gives after a division, is none given.
         class_weight: weights by class.
@@ -400,7 +405,7 @@ def feed(
         if class_weight:
             weight = data_adapters.weights_of_classes(parts[1], parts[2], class_weight)
             parts = (parts[0], parts[1], weight)
-        return ArrayFeed(parts, 32 if batch_size is None else batch_size, shuffle, steps)
+        return ArrayFeed(parts, batch_size, shuffle, steps)
     kind = type(x).__name__
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:

@@ -255,8 +255,9 @@ class Trainer(Layer):
         Args:
             x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
             y: targets, for arrays.
-            batch_size: samples in a batch of arrays, 32 by default; of all replicas together, where
-                a strategy has several.
+            batch_size: samples in a batch of arrays; 32 by default, or, with `steps_per_epoch`, as
+                many as let an epoch see all. Of all replicas together, where a strategy has
+                several.
             epochs: number of the epoch to end with.
             verbose: 0 for silence, 1 for a bar, 2 for two lines per epoch, `"auto"` for 1.
             callbacks: list of `Callback`s.
@@ -269,7 +270,8 @@ class Trainer(Layer):
             initial_epoch: the epoch to begin with, from 0.
             steps_per_epoch: batches in an epoch; 0 stands for all, as in Keras.
             validation_steps: batches in a validation; likewise.
-            validation_batch_size: samples in a batch of it, `batch_size` by default.
+            validation_batch_size: samples in a batch of it, `batch_size` by default; without
+                both, `validation_steps` batches hold all.
             validation_freq: validate each so many epochs, or after the epochs in a list, from 1.
             run: a folder, or a `RunJournal`: writes down what happens step by step, with
                 checkpoints, for `tk.runs.open`; a run that was killed goes on.
@@ -345,7 +347,8 @@ class Trainer(Layer):
         Args:
             x: as for `fit`.
             y: targets, for arrays.
-            batch_size: samples in a batch of arrays, 32 by default.
+            batch_size: samples in a batch of arrays; 32 by default, or, with `steps`, as many as
+                let so many batches hold all.
             verbose: 0 for silence, else a bar and a line at the end.
             sample_weight: a weight for each sample, for arrays.
             steps: how many batches.
@@ -377,7 +380,8 @@ class Trainer(Layer):
 
         Args:
             x: as for `fit`.
-            batch_size: samples in a batch of arrays, 32 by default.
+            batch_size: samples in a batch of arrays; 32 by default, or, with `steps`, as many as
+                let so many batches hold all.
             verbose: 0 for silence, else a bar if it takes long.
             steps: how many batches.
             callbacks: list of `Callback`s.
