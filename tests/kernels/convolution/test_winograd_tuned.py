@@ -1,5 +1,6 @@
 """Winograd's convolutions against direct sums, how exact they are, and when they are chosen."""
 
+import functools
 import math
 
 import ml_dtypes
@@ -13,7 +14,7 @@ from trainkit.kernels.convolution import conv_reference, conv_tuned, winograd_tu
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.threads import pools
 
-# batch, sizes, channels, filters, padding
+# batch, sizes, channels, filters, padding, and for volumes how deep windows are
 CASES = [
     (2, (8, 8), 16, 16, "same"),  # whole tiles and vectors
     (3, (9, 11), 20, 40, "same"),
@@ -28,13 +29,27 @@ CASES = [
     (2, (9, 9), 130, 130, "same"),  # tasks transform weights of their own, in pieces
     (3, (66, 65), 24, 40, "same"),  # tiles of weights' sums in two shares, several strips each
 ]
+VOLUMES = [
+    (2, (4, 8, 8), 16, 16, "same", 3),
+    (2, (5, 9, 11), 20, 40, "same", 3),  # planes whose last vector reaches into the next one
+    (1, (4, 6, 6), 17, 33, "valid", 2),
+    (2, (3, 9, 9), 64, 64, "same", 1),
+    (1, (1, 5, 4), 16, 20, "same", 5),  # most planes lie in the padding
+    (2, (5, 7, 10), 33, 31, ((1, 2), (0, 1), (2, 1)), 5),
+    (1, (3, 7, 10), 33, 65, ((4, 0), (0, 5), (1, 1)), 3),  # results that see padding alone
+    (1, (4, 9, 9), 130, 130, "same", 3),  # pieces of weights across planes; plane after plane
+    (3, (9, 38, 33), 24, 40, "same", 3),  # all planes of a window at once, in two shares
+    (2, (4, 30, 18), 70, 200, "same", 2),
+]
 
 
 def arrays(case, rng):
-    batch, sizes, channels, filters, padding = case
-    w = Windows(sizes, (3, 3), (1, 1), padding, (1, 1))
+    batch, sizes, channels, filters, padding, *depth = case
+    window = (*depth, 3, 3)
+    ones = (1,) * len(window)
+    w = Windows(sizes, window, ones, padding, ones)
     x = rng.normal(size=(batch, *sizes, channels)).astype("float32")
-    kernel = rng.normal(size=(3, 3, channels, filters)).astype("float32")
+    kernel = rng.normal(size=(*window, channels, filters)).astype("float32")
     g = rng.normal(size=(batch, *w.out, filters)).astype("float32")
     return w, x, kernel, g
 
@@ -62,7 +77,7 @@ def error(result, exact):
     return np.abs(result - exact).max() / np.abs(exact).max()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", CASES + VOLUMES, ids=str)
 def test_results_and_gradients_are_those_of_direct_sums(eager, rng, case):
     operands = arrays(case, rng)
     for result, exact in zip(transformed(*operands), direct(*operands), strict=True):
@@ -82,6 +97,24 @@ def test_results_and_gradients_are_those_of_direct_sums(eager, rng, case):
 )
 def test_any_sizes_and_paddings(batch, sizes, channels, filters, padding, seed):
     operands = arrays((batch, sizes, channels, filters, padding), np.random.default_rng(seed))
+    for result, exact in zip(transformed(*operands), direct(*operands), strict=True):
+        assert error(result, exact) < 1e-5
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 2),
+    st.tuples(st.integers(1, 5), st.integers(3, 9), st.integers(3, 9)),
+    st.integers(16, 40),
+    st.integers(16, 40),
+    st.tuples(*[st.tuples(st.integers(0, 3), st.integers(0, 3))] * 3),
+    st.integers(1, 4),
+    st.integers(0, 1 << 30),
+)
+def test_any_volumes(batch, sizes, channels, filters, padding, depth, seed):
+    depth = min(depth, sizes[0] + sum(padding[0]))
+    case = batch, sizes, channels, filters, padding, depth
+    operands = arrays(case, np.random.default_rng(seed))
     for result, exact in zip(transformed(*operands), direct(*operands), strict=True):
         assert error(result, exact) < 1e-5
 
@@ -113,7 +146,7 @@ def test_arrays_in_another_order_or_read_only_are_taken(rng):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("case", CASES[8:], ids=str)
+@pytest.mark.parametrize("case", CASES[8:] + VOLUMES[7:], ids=str)
 @pytest.mark.parametrize(("threads", "cache"), [(1, 1 << 18), (2, 1 << 24), (8, 1 << 22)])
 def test_neither_threads_nor_caches_change_a_bit(monkeypatch, case, threads, cache):
     operands = arrays(case, np.random.default_rng(0))
@@ -153,14 +186,16 @@ def test_many_tiles_are_summed_in_shares_where_weights_are_few(tiles, sums, expe
 # ------------------------------------------------------------------ numbers that are not finite
 
 LARGE = (2, (16, 16), 32, 64, "same")
+DEEP = (2, (3, 12, 12), 32, 64, "same", 3)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity less infinity
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
 @pytest.mark.parametrize("index", [0, -1, 1000, 5003])
 @pytest.mark.parametrize("which", range(3))
-def test_what_is_not_finite_stays_in_the_windows_that_see_it(rng, value, index, which):
-    w, *operands = arrays(LARGE, rng)
+@pytest.mark.parametrize("case", [LARGE, DEEP], ids=str)
+def test_what_is_not_finite_stays_in_the_windows_that_see_it(rng, case, value, index, which):
+    w, *operands = arrays(case, rng)
     operands[which].reshape(-1)[index] = value
     x, kernel, g = operands
     plain = (
@@ -181,8 +216,9 @@ def test_what_is_not_finite_stays_in_the_windows_that_see_it(rng, value, index, 
             np.testing.assert_array_equal(np.isfinite(result), np.isfinite(expected))
 
 
-def test_finite_results_are_not_made_twice(rng, monkeypatch):
-    w, x, kernel, g = arrays(LARGE, rng)
+@pytest.mark.parametrize("case", [LARGE, DEEP], ids=str)
+def test_finite_results_are_not_made_twice(rng, monkeypatch, case):
+    w, x, kernel, g = arrays(case, rng)
     monkeypatch.setattr(conv_tuned.PIXELS, "find", lambda *key: pytest.fail("direct sums"))
     monkeypatch.setattr(conv_tuned.WEIGHTS, "find", lambda *key: pytest.fail("direct sums"))
     assert conv_tuned.forward(w, x, kernel, None, False, 1) is not None
@@ -195,6 +231,10 @@ def test_finite_results_are_not_made_twice(rng, monkeypatch):
 
 def windows(sizes=(32, 32), window=(3, 3), strides=(1, 1), dilation=(1, 1)):
     return Windows(sizes, window, strides, "same", dilation)
+
+
+def volumes(window=(3, 3, 3), strides=(1, 1, 1), dilation=(1, 1, 1)):
+    return windows((8, 8, 8), window, strides, dilation)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +252,14 @@ def windows(sizes=(32, 32), window=(3, 3), strides=(1, 1), dilation=(1, 1)):
         (windows(window=(5, 5)), 8, 32, 32, 1, False),
         (windows(), 8, 64, 64, 2, False),
         (Windows((400,), (3,), (1,), "same", (1,)), 8, 64, 64, 1, False),
-        (Windows((8, 8, 8), (3, 3, 3), (1, 1, 1), "same", (1, 1, 1)), 8, 64, 64, 1, False),
+        (volumes(), 8, 64, 64, 1, True),
+        (volumes(window=(2, 3, 3)), 8, 64, 64, 1, True),
+        (volumes(window=(1, 3, 3)), 8, 64, 64, 1, True),
+        (volumes(window=(3, 1, 1)), 8, 64, 64, 1, False),
+        (volumes(window=(3, 3, 5)), 8, 64, 64, 1, False),
+        (volumes(strides=(2, 1, 1)), 8, 64, 64, 1, False),
+        (volumes(dilation=(2, 1, 1)), 8, 64, 64, 1, False),
+        (volumes(), 8, 3, 64, 1, False),
     ],
 )
 def test_shapes_decide(w, batch, channels, filters, groups, expected):
@@ -235,9 +282,17 @@ def test_the_switch_gives_direct_sums(rng, monkeypatch):
 # ------------------------------------------------------------------ how exact they are
 
 
-@pytest.mark.parametrize("channels", [64, 256])
-def test_errors_are_near_those_of_direct_sums(rng, monkeypatch, channels):
-    case = 2, (24, 24), channels, 32, "same"
+@pytest.mark.parametrize(
+    "case",
+    [
+        (2, (24, 24), 64, 32, "same"),
+        (2, (24, 24), 256, 32, "same"),
+        (2, (6, 16, 16), 32, 32, "same", 3),
+        (1, (4, 16, 16), 128, 64, "same", 3),
+    ],
+    ids=str,
+)
+def test_errors_are_near_those_of_direct_sums(rng, monkeypatch, case):
     w, x, kernel, g = arrays(case, rng)
     x = np.maximum(x, 0)  # as behind a rectifier: sums that do not cancel
     exact = direct(w, x, kernel, g)
@@ -263,28 +318,38 @@ def step_of(model, optimizer):
     return step
 
 
-def test_a_step_has_the_same_bits_eagerly_and_compiled(rng):
-    x = tk.constant(rng.normal(size=(4, 24, 24, 32)).astype("float32"))
-    y = tk.constant(rng.normal(size=(4, 24, 24, 32)).astype("float32"))
+def conv_layers(sizes):
+    if len(sizes) == 2:
+        return [
+            tk.layers.Conv2D(48, 3, padding="same", activation="relu"),
+            tk.layers.Conv2D(32, 3, padding="same"),
+        ]
+    return [
+        tk.layers.Conv3D(48, 3, padding="same", activation="relu"),
+        tk.layers.Conv3DTranspose(32, (2, 3, 3), padding="same"),
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(24, 24), (4, 12, 12)])
+def test_a_step_has_the_same_bits_eagerly_and_compiled(rng, sizes):
+    x = tk.constant(rng.normal(size=(4, *sizes, 32)).astype("float32"))
+    y = tk.constant(rng.normal(size=(4, *sizes, 32)).astype("float32"))
     weights = []
-    for wrap in (lambda step: step, tk.function):
+    jit = functools.partial(tk.function, jit_compile=True)
+    for wrap in (lambda step: step, tk.function, jit):
         tk.random.set_seed(3)
-        model = tk.Sequential(
-            [
-                tk.layers.Conv2D(48, 3, padding="same", activation="relu"),
-                tk.layers.Conv2D(32, 3, padding="same"),
-            ]
-        )
+        model = tk.Sequential(conv_layers(sizes))
         model.build(x.shape)
         step = wrap(step_of(model, tk.optimizers.SGD(0.01)))
         for _ in range(3):
             step(x, y)
         weights.append([v.numpy() for v in model.trainable_variables])
-    for a, b in zip(*weights, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for eagerly, *compiled in zip(*weights, strict=True):
+        for other in compiled:
+            np.testing.assert_array_equal(eagerly, other)
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[6], CASES[8]], ids=str)
+@pytest.mark.parametrize("case", [CASES[1], CASES[6], CASES[8], VOLUMES[1]], ids=str)
 def test_bfloat16_is_read_as_it_is_and_results_are_rounded_once(rng, case):
     w, x, kernel, g = arrays(case, rng)
     short = x.astype(ml_dtypes.bfloat16), g.astype(ml_dtypes.bfloat16)

@@ -6,7 +6,9 @@ second cache when it is multiplied, and products when they are turned into resul
 added up in the order of its terms, whatever the strips, so their size changes no bits. All is
 compiled as it is written: the same transform stands in several functions, which have to agree.
 Images are float32 or the bits of bfloat16, which transforms read and write; weights and all that
-lies between are float32.
+lies between are float32. In three dimensions a window of (depth, 3, 3) is one of 3 x 3 over `depth`
+planes side by side, which count as channels; planes are read where they lie, and those of the
+padding are zeros.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ _JOINED = 4096
 
 
 row_size = compiled(parallel=False, exact=True)(winograd_sizes.row_size)
+planes_size = compiled(parallel=False, exact=True)(winograd_sizes.planes_size)
 
 
 @compiled(parallel=False, exact=True)
@@ -58,18 +61,18 @@ def _first_line(room):
 
 
 @compiled(parallel=False, exact=True)
-def _transform_tile(kind, span, lanes, size, images, tile, tiles, before, target, step):
-    """All numbers of a tile of images at all points; outside of an image they are zeros.
+def _transform_tile(kind, span, lanes, size, images, plane, tile, across, before, target, step):
+    """All numbers of a tile of a plane at all points; outside of the plane they are zeros.
 
-    `span` is how many lines and points the tile has, `tiles` how many of them an image has along
-    its axes, and `before` how far the first one begins outside.
+    `span` is how many lines and points the tile has, `across` how many tiles lie side by side, and
+    `before` how far the first one begins outside. A plane below 0 is zeros.
     """
     height, width, channels = images.shape[1], images.shape[2], images.shape[3]
-    down, across = tiles
-    n, i, j = tile // (down * across), tile // across % down, tile % across
-    top, left = STEP * i - before[0], STEP * j - before[1]
+    top, left = STEP * (tile // across) - before[0], STEP * (tile % across) - before[1]
     line, point = size * width * channels, size * channels
-    at = images.ctypes.data + (n * height + top) * line + left * point
+    at = images.ctypes.data + (plane * height + top) * line + left * point
+    if plane < 0:
+        height = 0
     inside = top >= 0 and left >= 0 and top + span <= height and left + span <= width
     for c in range(0, channels, lanes):
         if inside and c + lanes <= channels:
@@ -84,6 +87,24 @@ def _transform_tile(kind, span, lanes, size, images, tile, tiles, before, target
             )  # fmt: skip
 
 
+@compiled(parallel=False, exact=True)
+def _transform_planes(lanes, size, images, tile, tiles, before, planes, target, step):
+    """Inputs of a tile of results: the tiles that it sees of all planes of its window in a row.
+
+    The last vector of a plane reaches into the next one, which is written after it.
+    """
+    depth, results, inputs, first = planes
+    down, across = tiles
+    n, inside = tile // (down * across), tile % (down * across)
+    for a in range(depth):
+        z = n % results + a - first
+        plane = n // results * inputs + z if 0 <= z < inputs else -1
+        _transform_tile(
+            INPUTS, SPAN, lanes, size, images, plane, inside, across, before,
+            target + 4 * a * images.shape[3], step,
+        )  # fmt: skip
+
+
 # ------------------------------------------------------------------ results
 
 
@@ -91,11 +112,14 @@ def _transform_tile(kind, span, lanes, size, images, tile, tiles, before, target
 def _transform_weights(kernel, first, count, f, target, step, vectors, lanes):
     """Weights of `count` channels from `first` on, and of filters from `f` on, at all points.
 
-    A row of `vectors * lanes` filters for each channel, zeros beyond the last filter.
+    A row of `vectors * lanes` filters for each channel, zeros beyond the last filter. Channels are
+    those of all planes.
     """
     channels, filters = kernel.shape[1], kernel.shape[2]
     apart = 4 * channels * filters
-    for c in range(first, first + count):
+    for number in range(first, first + count):
+        # (plane, offset, channel) as a row of the kernel's matrix
+        c = number // channels * _OFFSETS * channels + number % channels
         for v in range(vectors):
             filter_0 = f + v * lanes
             transform_to_points(
@@ -108,17 +132,22 @@ def _transform_weights(kernel, first, count, f, target, step, vectors, lanes):
 
 @compiled(parallel=False, exact=True)
 def _transform_turned_weights(kernel, first, count, f, target, step, vectors, lanes):
-    """The same of a kernel (9, filters, channels) whose windows are turned by half a turn."""
+    """The same of a kernel (9 * depth, filters, channels), its windows turned by half a turn."""
     filters, channels = kernel.shape[1], kernel.shape[2]
+    depth = kernel.shape[0] // _OFFSETS
     square = np.empty(_OFFSETS * lanes * lanes, np.float32)
     apart = 4 * lanes * lanes
-    for c in range(first, first + count, lanes):
-        some = min(lanes, first + count - c)
+    number = first
+    while number < first + count:
+        c = number % channels
+        some = min(lanes, first + count - number, channels - c)
+        offset = (depth - 1 - number // channels) * _OFFSETS
         for v in range(vectors):
             filter_0 = f + v * lanes
             columns = min(lanes, filters - filter_0)
             for k in range(_OFFSETS):
-                source = kernel.ctypes.data + 4 * ((k * filters + filter_0) * channels + c)
+                row = (offset + k) * filters + filter_0
+                source = kernel.ctypes.data + 4 * (row * channels + c)
                 if some == lanes and columns == lanes:
                     turn_square(
                         lanes, source, 4 * channels, square.ctypes.data + k * apart, 4 * lanes
@@ -126,7 +155,7 @@ def _transform_turned_weights(kernel, first, count, f, target, step, vectors, la
                 else:
                     for i in range(some):
                         for j in range(columns):
-                            weight = kernel[k, filter_0 + j, c + i]
+                            weight = kernel[offset + k, filter_0 + j, c + i]
                             square[(k * lanes + i) * lanes + j] = weight
             for i in range(some):
                 # The last offset is the first one.
@@ -135,7 +164,8 @@ def _transform_turned_weights(kernel, first, count, f, target, step, vectors, la
                     square.ctypes.data + 8 * apart + 4 * lanes * i, -3 * apart, -apart, 0, 3, 0, 3,
                     columns, target + 4 * lanes * (vectors * i + v), step,
                 )  # fmt: skip
-        target += 4 * vectors * lanes * lanes
+        target += 4 * vectors * lanes * some
+        number += some
     keep_alive(square)
 
 
@@ -216,11 +246,12 @@ def _results_part(
     part, parts, x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes, size
 ):  # fmt: skip
     """Results of some strips of tiles, or of some blocks of filters of these."""
-    before, (strip, shares, turn, alone) = numbers[:2], numbers[2:]
-    channels, filters, width = x.shape[3], y.shape[3], vectors * lanes
+    before, (strip, shares, turn, alone), planes = numbers[:2], numbers[2:6], numbers[6:]
+    channels, filters, width = planes[0] * x.shape[3], y.shape[3], vectors * lanes
     tiles = (y.shape[1] + STEP - 1) // STEP, (y.shape[2] + STEP - 1) // STEP
-    total, blocks = x.shape[0] * tiles[0] * tiles[1], (filters + width - 1) // width
-    row, piece = row_size(channels), _PIECE if alone else channels
+    total, blocks = y.shape[0] * tiles[0] * tiles[1], (filters + width - 1) // width
+    row = row_size(planes_size(x.shape[3], planes[0]))
+    piece = _PIECE if alone else channels
     input_step, product_step = row_size(strip * row), row_size(strip * width)
     inputs = np.empty(PRODUCTS * input_step + LINE, np.float32)
     products = np.empty(PRODUCTS * product_step + LINE, np.float32)
@@ -238,8 +269,8 @@ def _results_part(
         count = min(strip, total - start)
         if number != transformed:
             for t in range(count):
-                _transform_tile(
-                    INPUTS, SPAN, lanes, size, x, start + t, tiles, before,
+                _transform_planes(
+                    lanes, size, x, start + t, tiles, before, planes,
                     inputs_at + 4 * row * t, 4 * input_step,
                 )  # fmt: skip
             transformed = number
@@ -294,14 +325,16 @@ def _results_kernel(sixteens: int, size: int) -> Any:
     """`run(pool, parts, ...)`: a convolution of 3 x 3 windows, 16 * sixteens filters at a time.
 
     Its arguments:
-        x: (images, lines, points, channels).
-        kernel: (9, channels, filters), or (9, filters, channels) to be turned.
+        x: (planes of all images, lines, points, channels).
+        kernel: (9 * depth, channels, filters), or (9 * depth, filters, channels) to be turned.
         packed: room for all weights at all points, where not each task transforms its own.
         bias: (filters,).
-        y: (images, lines, points, filters).
+        y: (planes of all images, lines, points, filters).
         noted: (parts, lanes) of zeros; some are NaN afterwards if not all results are finite.
         numbers: (lines of padding above, points of padding to the left, tiles of a strip, tasks
-            that share a strip, 1 to turn the kernel, 1 if each task transforms its weights).
+            that share a strip, 1 to turn the kernel, 1 if each task transforms its weights,
+            planes of a window, of an image of results and of one of inputs, planes of padding
+            before the first).
         low: the smallest result.
 
     Numbers of x and y have `size` bytes: 4, or 2 of bfloat16.
@@ -311,7 +344,7 @@ def _results_kernel(sixteens: int, size: int) -> Any:
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, parts, x, kernel, packed, bias, y, noted, numbers, low):
         if not numbers[5]:
-            channels, filters = x.shape[3], y.shape[3]
+            channels, filters = numbers[6] * x.shape[3], y.shape[3]
             blocks = (filters + vectors * lanes - 1) // (vectors * lanes)
             weights = (kernel, packed, channels, filters, numbers[4], vectors, lanes)
             pieces = blocks * ((channels + _PIECE - 1) // _PIECE)
@@ -327,7 +360,7 @@ def _results_kernel(sixteens: int, size: int) -> Any:
             spread(pool, parts, _results_part, operands)
 
     images = _IMAGES[size]
-    kinds = images, _WEIGHTS, _FLAT, _FLAT, images, _TABLE, UniTuple(int64, 6), float32
+    kinds = images, _WEIGHTS, _FLAT, _FLAT, images, _TABLE, UniTuple(int64, 10), float32
     run.compile(void(*POOL, *kinds))
     return run
 
@@ -348,31 +381,32 @@ def half_results(sixteens: int) -> Any:
 @compiled(parallel=False, exact=True)
 def _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes, size):
     """Inputs and gradients of some tiles of a strip, from tile `start` on, at all points."""
-    before, strip = numbers[:2], numbers[2]
+    before, strip, planes = numbers[:2], numbers[2], numbers[4:]
     tiles = (g.shape[1] + STEP - 1) // STEP, (g.shape[2] + STEP - 1) // STEP
-    row, grads_row = row_size(x.shape[3]), row_size(g.shape[3])
+    each = tiles[0] * tiles[1]
+    row, grads_row = row_size(planes_size(x.shape[3], planes[0])), row_size(g.shape[3])
     first, last = chunk_range(part, parts, count, 1)
     for number in range(first, last):
         t = np.int64(number)
-        _transform_tile(
-            INPUTS, SPAN, lanes, size, x, start + t, tiles, before,
+        _transform_planes(
+            lanes, size, x, start + t, tiles, before, planes,
             _first_line(inputs) + 4 * row * t, 4 * row_size(strip * row),
         )  # fmt: skip
         _transform_tile(
-            GRADIENTS, STEP, lanes, size, g, start + t, tiles, (0, 0),
-            _first_line(grads) + 4 * grads_row * t, 4 * row_size(strip * grads_row),
+            GRADIENTS, STEP, lanes, size, g, (start + t) // each, (start + t) % each, tiles[1],
+            (0, 0), _first_line(grads) + 4 * grads_row * t, 4 * row_size(strip * grads_row),
         )  # fmt: skip
 
 
 @compiled(parallel=False, exact=True)
 def _sums_part(
-    part, parts, inputs, grads, products, start, count, channels, filters, strip,
+    part, parts, inputs, grads, products, start, count, channels, row, filters, strip,
     rows, vectors, lanes,
 ):  # fmt: skip
     """Products of some points and blocks of filters, summed over the tiles of a strip."""
     width = vectors * lanes
     blocks = (filters + width - 1) // width
-    row, grads_row, sums_row = row_size(channels), row_size(filters), row_size(blocks * width)
+    grads_row, sums_row = row_size(filters), row_size(blocks * width)
     zeros = np.zeros(width, np.float32)
     first, last = chunk_range(part, parts, PRODUCTS * blocks, 1)
     for number in range(first, last):
@@ -395,8 +429,9 @@ def _sums_part(
 @compiled(parallel=False, exact=True)
 def _share_part(part, parts, x, g, products, total, numbers, rows, vectors, lanes, size):
     """Sums of products over a share of all tiles, in memory of its own: nobody is waited for."""
-    channels, filters, strip = x.shape[3], g.shape[3], numbers[2]
-    inputs = np.empty(PRODUCTS * row_size(strip * row_size(channels)) + LINE, np.float32)
+    channels, filters, strip = numbers[4] * x.shape[3], g.shape[3], numbers[2]
+    row = row_size(planes_size(x.shape[3], numbers[4]))
+    inputs = np.empty(PRODUCTS * row_size(strip * row) + LINE, np.float32)
     # The last block of filters is read to its end.
     grads_size = PRODUCTS * row_size(strip * row_size(filters)) + LINE + vectors * lanes
     grads = np.empty(grads_size, np.float32)
@@ -407,7 +442,7 @@ def _share_part(part, parts, x, g, products, total, numbers, rows, vectors, lane
         count = min(strip, last - start)
         _points_part(0, 1, x, g, inputs, grads, start, count, numbers, lanes, size)
         _sums_part(
-            0, 1, inputs, grads, own_sums, start - first, count, channels, filters, strip,
+            0, 1, inputs, grads, own_sums, start - first, count, channels, row, filters, strip,
             rows, vectors, lanes,
         )  # fmt: skip
     keep_alive(inputs)
@@ -430,18 +465,20 @@ def _join_part(part, parts, products, shares):
 @compiled(parallel=False, exact=True)
 def _kernel_part(part, parts, products, y, vectors, lanes):
     """Some rows of gradients of weights from sums of products."""
-    channels, filters, width = y.shape[1], y.shape[2], vectors * lanes
+    inside, filters, width = y.shape[1], y.shape[2], vectors * lanes
+    channels = y.shape[0] // _OFFSETS * inside
     sums_row = row_size((filters + width - 1) // width * width)
-    apart, step = 4 * channels * filters, 4 * row_size(channels * sums_row)
+    apart, step = 4 * inside * filters, 4 * row_size(channels * sums_row)
     room = np.zeros(2 * lanes, np.float32)
     bias, noted = room.ctypes.data, room.ctypes.data + 4 * lanes
     first, last = chunk_range(part, parts, channels, 1)
     for number in range(first, last):
         c = np.int64(number)
+        to = y.ctypes.data + 4 * filters * (c // inside * _OFFSETS * inside + c % inside)
         for f in range(0, filters, lanes):
             transform_from_points(
                 SUMS, lanes, 4, 0, _first_line(products) + 4 * (c * sums_row + f), step,
-                bias, np.float32(-np.inf), y.ctypes.data + 4 * (c * filters + f),
+                bias, np.float32(-np.inf), to + 4 * f,
                 3 * apart, apart, 3, 3, filters - f, noted,
             )  # fmt: skip
     keep_alive(room)
@@ -451,15 +488,16 @@ def _sums_kernel(sixteens: int, size: int) -> Any:
     """`run(pool, parts, ...)`: gradients of 3 x 3 weights, 16 * sixteens filters at a time.
 
     Its arguments:
-        x: (images, lines, points, channels).
-        g: (images, lines, points, filters).
+        x: (planes of all images, lines, points, channels).
+        g: (planes of all images, lines, points, filters).
         inputs: room for inputs of a strip at all points, where there is one share.
         grads: room for gradients of a strip at all points, where there is one share.
         products: room for the sums of products of each share.
-        y: (9, channels, filters).
-        numbers: (lines of padding above, points of padding to the left, tiles of a strip, shares).
-            All threads work on one strip at a time, or where there are several shares of the tiles
-            each on its own.
+        y: (9 * depth, channels, filters).
+        numbers: (lines of padding above, points of padding to the left, tiles of a strip, shares,
+            planes of a window, of an image of gradients and of one of inputs, planes of padding
+            before the first). All threads work on one strip at a time, or where there are several
+            shares of the tiles each on its own.
 
     Numbers of x and g have `size` bytes: 4, or 2 of bfloat16.
     """
@@ -468,6 +506,8 @@ def _sums_kernel(sixteens: int, size: int) -> Any:
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, parts, x, g, inputs, grads, products, y, numbers):
         channels, filters, strip, shares = x.shape[3], g.shape[3], numbers[2], numbers[3]
+        row = row_size(planes_size(channels, numbers[4]))
+        channels *= numbers[4]
         total = g.shape[0] * ((g.shape[1] + STEP - 1) // STEP) * ((g.shape[2] + STEP - 1) // STEP)
         if shares > 1:
             if WITHOUT_POOL:
@@ -488,21 +528,21 @@ def _sums_kernel(sixteens: int, size: int) -> Any:
                     )  # fmt: skip
                 for part in prange(parts):
                     _sums_part(
-                        part, parts, inputs, grads, products, start, count, channels, filters,
-                        strip, rows, vectors, lanes,
+                        part, parts, inputs, grads, products, start, count, channels, row,
+                        filters, strip, rows, vectors, lanes,
                     )  # fmt: skip
             else:
                 operands = (x, g, inputs, grads, start, count, numbers, lanes, size)
                 spread(pool, parts, _points_part, operands)
                 factors = (
-                    inputs, grads, products, start, count, channels, filters, strip,
+                    inputs, grads, products, start, count, channels, row, filters, strip,
                     rows, vectors, lanes,
                 )  # fmt: skip
                 spread(pool, parts, _sums_part, factors)
         spread(pool, parts, _kernel_part, (products, y, vectors, lanes))
 
     images = _IMAGES[size]
-    kinds = images, images, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 4)
+    kinds = images, images, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 8)
     run.compile(void(*POOL, *kinds))
     return run
 

@@ -21,3 +21,8 @@ def row_size(numbers: int) -> int:
     """
     lines = (numbers + LINE - 1) // LINE
     return LINE * (lines + 1 - lines % 2)
+
+
+def planes_size(channels: int, depth: int) -> int:
+    """Numbers that a row of `depth` planes of channels takes, the last one in whole vectors."""
+    return (depth - 1) * channels + (channels + LINE - 1) // LINE * LINE

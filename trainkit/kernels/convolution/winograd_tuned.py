@@ -1,7 +1,7 @@
-"""When 3 x 3 convolutions are made by Winograd's minimal filtering, and the room that they need.
+"""When Winograd's minimal filtering makes convolutions of 3 x 3 windows, and the room for it.
 
-Which convolutions these are depends on shapes alone. How tiles are divided also depends on caches
-and threads, which changes no bits.
+In volumes these are windows of (depth, 3, 3). Which convolutions are made so depends on shapes
+alone. How tiles are divided also depends on caches and threads, which changes no bits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, row_size
+from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, planes_size, row_size
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
 
 Array = Any
-Pair = tuple[int, int]
+Sizes = tuple[int, ...]
 
 RESULTS = kernel_family.Family("winograd_results", "convolution.winograd_compiled", "results")
 SUMS = kernel_family.Family("winograd_sums", "convolution.winograd_compiled", "sums")
@@ -57,15 +57,18 @@ def serves(
     w: Windows, batch: int, channels: int, filters: int, groups: int, by_kernel: bool = False
 ) -> bool:
     """Whether a convolution, or its gradient by the input or by the kernel, is made in this way."""
-    if w.window != (3, 3) or w.strides != (1, 1) or w.dilation != (1, 1) or groups != 1:
+    if len(w.window) not in (2, 3) or w.window[-2:] != (3, 3) or groups != 1:
+        return False
+    if not all(n == 1 for n in w.strides + w.dilation):
         return False
     if not ENABLED or min(channels, filters) < _FEWEST_CHANNELS:
         return False
-    pairs = channels * filters
+    stacked = math.prod(w.window[:-2]) * channels
+    pairs = stacked * filters
     direct = 9 * pairs * batch * math.prod(w.out)
     tiles = batch * _tiles(w.out)
     each = _GRADIENT if by_kernel else _WEIGHT
-    work = PRODUCTS * tiles * pairs + _TILE * tiles * (channels + filters) + each * pairs
+    work = PRODUCTS * tiles * pairs + _TILE * tiles * (stacked + filters) + each * pairs
     return direct >= _LEAST_WORK and _GAIN * work < direct
 
 
@@ -81,7 +84,7 @@ def forward(
     shift = np.zeros(filters, np.float32)
     if bias is not None:
         shift = kernel_family.owned(bias.astype(np.float32, copy=False))
-    before = w.pads[0][0], w.pads[1][0]
+    before = tuple(pair[0] for pair in w.pads)
     return _results((x, kernel, shift), before, w.out, low, seconds, turn=False)
 
 
@@ -90,7 +93,7 @@ def input_gradient(w: Windows, g: Array, kernel: Array, seconds: float) -> Array
 
     It is a convolution of the gradients, by the kernel whose windows are turned by half a turn.
     """
-    before = 2 - w.pads[0][0], 2 - w.pads[1][0]
+    before = tuple(n - 1 - pair[0] for n, pair in zip(w.window, w.pads, strict=True))
     none = np.zeros(kernel.shape[-2], np.float32)
     return _results((g, kernel, none), before, w.sizes, -math.inf, seconds, turn=True)
 
@@ -103,13 +106,45 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     run = (HALF_SUMS if is_half else SUMS).find((sixteens,), seconds)
     if run is None:
         return None
+    depth = math.prod(w.window[:-2])
+    y = np.empty((depth, 9, channels, filters), np.float32)
+    images = _planes_of(x), _planes_of(g)
     rows, vectors, lanes = tiling(sixteens)
-    width = vectors * lanes
-    tiles = x.shape[0] * _tiles(w.out)
-    row, grads_row = row_size(channels), row_size(filters)
-    sums_row = row_size(-(-filters // width) * width)
+    # Sums of all planes of a window that leave the cache are made one plane after the other.
+    fits = _sums_size(depth * channels, filters, vectors * lanes) <= _SHARED_SUMS
+    planes_each = depth if fits else 1
+    for first in range(0, depth, planes_each):
+        before = tuple(pair[0] for pair in w.pads)
+        if len(before) == 3:
+            before = before[0] - first, *before[1:]
+        planes = planes_each, *_planes(w.out, w.sizes, before)
+        gradients = y[first : first + planes_each].reshape(-1, channels, filters)
+        _sum_products(run, images, gradients, before[-2:], planes, (rows, vectors, lanes))
+    return y.reshape(*w.window, channels, filters)
+
+
+def _sums_size(channels: int, filters: int, width: int) -> int:
+    """Room for sums of products at all points."""
+    return PRODUCTS * row_size(channels * row_size(-(-filters // width) * width)) + LINE
+
+
+def _sum_products(
+    run: Any,
+    images: tuple[Array, Array],
+    y: Array,
+    before: Sizes,
+    planes: Sizes,
+    tile: tuple[int, int, int],
+) -> None:
+    """Fill `y` (9 * depth, channels, filters) with gradients of weights."""
+    x, g = images
+    inside, filters = x.shape[-1], g.shape[-1]
+    rows, vectors, lanes = tile
+    width, channels = vectors * lanes, planes[0] * inside
+    tiles = len(g) * _tiles(g.shape[1:3])
+    row, grads_row = row_size(planes_size(inside, planes[0])), row_size(filters)
     pool, parts = shared(PRODUCT_NANOSECONDS * PRODUCTS * tiles * channels * filters)
-    sums = PRODUCTS * row_size(channels * sums_row) + LINE
+    sums = _sums_size(channels, filters, width)
     shares = _shares(tiles, sums)
     strip = 2 * _strip(4 * PRODUCTS * (row + grads_row), rows)
     # Sums that leave the cache are read and written again for each strip.
@@ -119,11 +154,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     # The last block of filters is read to its end.
     grads = np.empty(PRODUCTS * row_size(together * grads_row) + LINE + width, np.float32)
     products = np.empty(shares * sums, np.float32)
-    y = np.empty((9, channels, filters), np.float32)
-    images = _image_bits(x), _image_bits(g)
-    numbers = w.pads[0][0], w.pads[1][0], strip, shares
-    run(pool, parts, *images, inputs, grads, products, y, numbers)
-    return y.reshape(3, 3, channels, filters)
+    run(pool, parts, x, g, inputs, grads, products, y, (*before, strip, shares, *planes))
 
 
 def _shares(tiles: int, sums: int) -> int:
@@ -169,14 +200,16 @@ def _division(tiles: int, channels: int, width: int, blocks: int, rows: int) -> 
 
 def _results(
     operands: tuple[Array, Array, Array],
-    before: Pair,
-    out: tuple[int, ...],
+    before: Sizes,
+    out: Sizes,
     low: float,
     seconds: float,
     turn: bool,
 ) -> Array | None:
     x, kernel, shift = operands
-    filters, (batch, channels) = len(shift), x.shape[::3]
+    filters, batch = len(shift), len(x)
+    depth = math.prod(kernel.shape[:-4])
+    channels = depth * x.shape[-1]
     sixteens = _sixteens(filters)
     is_half = x.dtype == bfloat16.dtype
     run = (HALF_RESULTS if is_half else RESULTS).find((sixteens,), seconds)
@@ -192,21 +225,29 @@ def _results(
     parts = min(division.tasks, PARTS_EACH * pools.compute_threads()) if pool else 1
     y = np.empty((batch, *out, filters), x.dtype)
     noted = np.zeros((parts, lanes), np.float32)
-    images = _image_bits(x), kernel_family.owned(kernel).reshape(9, *kernel.shape[2:])
-    numbers = *before, division.strip, division.shares, int(turn), int(division.alone)
-    run(pool, parts, *images, packed, shift, _image_bits(y), noted, numbers, np.float32(low))
+    images = _planes_of(x), kernel_family.owned(kernel).reshape(-1, *kernel.shape[-2:])
+    planes = depth, *_planes(out, x.shape[1:-1], before)
+    tasks = division.strip, division.shares, int(turn), int(division.alone)
+    numbers = *before[-2:], *tasks, *planes
+    run(pool, parts, *images, packed, shift, _planes_of(y), noted, numbers, np.float32(low))
     return y if np.isfinite(noted).all() else None
 
 
-def _image_bits(x: Array) -> Array:
-    """Images as kernels take them: float32 as it is, bfloat16 as its bits."""
+def _planes_of(x: Array) -> Array:
+    """The planes of all images as kernels take them: float32 as it is, bfloat16 as its bits."""
     x = kernel_family.owned(x)
+    x = x.reshape(-1, *x.shape[-3:])
     return x.view(np.uint16) if x.dtype == bfloat16.dtype else x
 
 
-def _tiles(out: tuple[int, ...]) -> int:
-    """Tiles of an image."""
-    return math.prod(-(-n // STEP) for n in out)
+def _planes(out: Sizes, sizes: Sizes, before: Sizes) -> Sizes:
+    """Planes of an image of results, of one of inputs, and of padding before the first of these."""
+    return (out[0], sizes[0], before[0]) if len(out) == 3 else (1, 1, 0)
+
+
+def _tiles(out: Sizes) -> int:
+    """Tiles of an image, of all of its planes."""
+    return math.prod(out[:-2]) * math.prod(-(-n // STEP) for n in out[-2:])
 
 
 def _strip(tile_bytes: int, rows: int) -> int:
