@@ -17,7 +17,7 @@ from trainkit.kernels.jit.builders import MATRIX, by_parts
 from trainkit.kernels.jit.elements import as_element, as_float
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.jit.register_tiles import tiling
-from trainkit.kernels.pooling.max_pool_gradient import give_to_first
+from trainkit.kernels.pooling.largest_values import give_to_first, write_largest
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _IMAGES = float32[:, :, :, :, ::1]
@@ -39,35 +39,54 @@ def _window_index(number, count, backwards):
     return count - 1 - number if backwards else number
 
 
-def _max_pool(part, parts, x, y, window):
-    """The largest of each window."""
-    start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
-    planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, _ = window
-    depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
-    for n in range(start_n, stop_n):
-        best = np.empty(channels, np.float32)
-        for h in range(y.shape[1]):
-            nearest, farthest = _seen(h, stride_d, front, planes, depth)
-            for i in range(y.shape[2]):
-                first, last = _seen(i, stride_h, top, rows, height)
-                for j in range(y.shape[3]):
-                    start, stop = _seen(j, stride_w, left, columns, width)
-                    for c in range(channels):
-                        best[c] = -np.inf
-                    for d in range(nearest, farthest):
-                        for a in range(first, last):
-                            for b in range(start, stop):
-                                for c in range(channels):
-                                    value = as_float(x[n, d, a, b, c])
-                                    # as in NumPy, NaN is larger than all others
-                                    larger = value > best[c] or value != value
-                                    best[c] = value if larger else best[c]
-                    for c in range(channels):
-                        y[n, h, i, j, c] = as_element(best[c], y)
+def _max_pool(kind, size):
+    """The builder for numbers of `size` bytes: float32, or bfloat16."""
+
+    @by_parts(kind, kind, _WINDOW, exact=True, apart=True)
+    def max_pool(part, parts, x, y, window):
+        """The largest of each window."""
+        start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
+        planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, _ = window
+        depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
+        deep, high, wide = y.shape[1], y.shape[2], y.shape[3]
+        pixel = size * channels
+        line = pixel * width
+        plane = line * height
+        whole_vectors, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
+        for number in range(start_n, stop_n):
+            n = np.int64(number)
+            for h in range(deep):
+                nearest, farthest = _seen(h, stride_d, front, planes, depth)
+                for i in range(high):
+                    first, last = _seen(i, stride_h, top, rows, height)
+                    for j in range(wide):
+                        start, stop = _seen(j, stride_w, left, columns, width)
+                        if nearest >= farthest or first >= last or start >= stop:
+                            for c in range(channels):  # nothing is larger than nothing
+                                y[n, h, i, j, c] = as_element(np.float32(-np.inf), y)
+                            continue
+                        offset = n * depth * plane + nearest * plane + first * line + start * pixel
+                        x_at = x.ctypes.data + offset
+                        y_at = y.ctypes.data + pixel * (((n * deep + h) * high + i) * wide + j)
+                        thick, tall, long = farthest - nearest, last - first, stop - start
+                        for v in range(vectors):  # no unpacked tuples: they would hide the literals
+                            c = size * _LANES * v
+                            if v < whole_vectors:
+                                write_largest(
+                                    _LANES, 0, size, x_at + c, y_at + c,
+                                    thick, tall, long, plane, line, pixel, _LANES,
+                                )  # fmt: skip
+                            else:
+                                write_largest(
+                                    _LANES, 1, size, x_at + c, y_at + c,
+                                    thick, tall, long, plane, line, pixel, channels - _LANES * v,
+                                )  # fmt: skip
+
+    return max_pool
 
 
-max_pool = by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)(_max_pool)
-half_max_pool = by_parts(_HALF_IMAGES, _HALF_IMAGES, _WINDOW, exact=True, apart=True)(_max_pool)
+max_pool = _max_pool(_IMAGES, 4)
+half_max_pool = _max_pool(_HALF_IMAGES, 2)
 
 
 def _max_pool_gradient(kind, size):

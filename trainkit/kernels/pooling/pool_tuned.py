@@ -6,7 +6,9 @@ float32 and rounded once: their arrays are converted, 0.2 ns an element.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 Array = Any
 
 _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
+CALLS = 1024
 
 
 def _families(name: str) -> dict[Any, kernel_family.Family]:
@@ -80,12 +83,54 @@ def _image(array: Array, rank: int) -> Array:
     return array.reshape(array.shape[0], *ones, *array.shape[1:]) if ones else array
 
 
+class _PoolCall(NamedTuple):
+    """What the sizes of images decide.
+
+    Attributes:
+        shape: of the result.
+        x_image: (batch, depth, height, width, channels) of the input.
+        y_image: the same of the result.
+        window: for the kernel.
+        seconds: estimate of what the plain version takes.
+        nanoseconds: what one core takes.
+    """
+
+    shape: tuple[int, ...]
+    x_image: tuple[int, ...]
+    y_image: tuple[int, ...]
+    window: tuple[int, ...]
+    seconds: float
+    nanoseconds: float
+
+
+@lru_cache(maxsize=CALLS)
+def _pool_call(w: Windows, batch: int, channels: int, size: int) -> _PoolCall:
+    """What is known of windows over so many images of numbers of `size` bytes."""
+    ones = (1,) * (3 - len(w.window))
+    shape = batch, *w.out, channels
+    x_image, y_image = (batch, *ones, *w.sizes, channels), (batch, *ones, *shape[1:])
+    x_bytes, y_bytes = size * math.prod(x_image), size * math.prod(shape)
+    seconds = 3 * x_bytes / kernel_family.BYTES_PER_SECOND
+    nanoseconds = BYTE_NANOSECONDS * (x_bytes + y_bytes)
+    return _PoolCall(shape, x_image, y_image, _window(w), seconds, nanoseconds)
+
+
 def _pool(families: dict[Any, kernel_family.Family], w: Windows, x: Array) -> Array | None:
-    run = _found(families, 3, x)
+    dtype = x.dtype
+    family = families.get(dtype)
+    if family is None or not x.size:
+        return None
+    call = _pool_call(w, len(x), x.shape[-1], dtype.itemsize)
+    run = family.find((), call.seconds)
     if run is None:
         return None
-    y = np.empty((x.shape[0], *w.out, x.shape[-1]), x.dtype)
-    run(*_work(x, y), _image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    y = np.empty(call.shape, dtype)
+    images, results = owned(x), y
+    if dtype is not _F32:
+        images, results = images.view(np.uint16), y.view(np.uint16)
+    pool, parts = shared(call.nanoseconds)
+    parts = len(x) if parts > 1 else 1
+    run(pool, parts, images.reshape(call.x_image), results.reshape(call.y_image), call.window)
     return y
 
 
