@@ -156,6 +156,7 @@ def test_numbers_that_are_none(rng, rectifier):
     outputs = [
         normalized(layers.Conv2D(24, 1)(inputs), rectifier),
         normalized(layers.DepthwiseConv2D(3)(inputs), rectifier),
+        normalized(layers.Conv2D(24, 3, padding="same")(inputs), rectifier),
     ]
     model = randomized(rng, tk.Model(inputs, outputs))
     broken = rng.normal(size=(2, 6, 6, 8)).astype("float32")
@@ -311,6 +312,11 @@ REPEATED = {
     "pointwise, rectified": lambda: layers.Conv2D(72, 1, activation="relu"),
     "depthwise": lambda: layers.DepthwiseConv2D(3, padding="same"),
     "depthwise, rectified": lambda: layers.DepthwiseConv2D(5, strides=2, activation="relu"),
+    "sums": lambda: layers.Conv2D(72, (2, 3), padding="same"),
+    "sums, rectified": lambda: layers.Conv2D(72, 5, strides=2, activation="relu"),
+    "sums of whole rows": lambda: layers.Conv2D(64, 3, strides=(2, 1)),
+    "sums of distant numbers": lambda: layers.Conv2D(48, 3, padding="same", dilation_rate=2),
+    "sums in groups": lambda: layers.Conv2D(48, 3, groups=3),
 }
 
 
@@ -323,7 +329,7 @@ def test_what_sizes_decide_is_not_asked_again(rng, monkeypatch, kind, follows):
     if follows != "nothing":
         x = normalized(x)
     if follows == "shortcut":
-        others = tk.Input((None, None, 72))
+        others = tk.Input((None, None, x.shape[-1]))
         model = randomized(rng, tk.Model([inputs, others], layers.ReLU()(layers.add([x, others]))))
     else:
         model = randomized(rng, tk.Model(inputs, x))

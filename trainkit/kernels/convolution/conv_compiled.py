@@ -128,10 +128,11 @@ def _pack_turned_part(part, parts, kernel, offsets, blocks, packed):
             _turn(kernel, offsets[t], packed, blocks[b], b, (t * filters, f0), some)
 
 
-@compiled(parallel=False)
+# The arithmetic of what follows stays as it is written.
+@compiled(parallel=False, exact=True)
 def _pixels_part(
     part, parts, x, source, lines, packed, blocks, bias, y, at, to, runs, chunks, counts,
-    numbers, low, tile_rows, vectors, lanes, by_channel,
+    numbers, low, factor, shift, residual, limits, tile_rows, vectors, lanes, by_channel,
 ):  # fmt: skip
     length, group, splits, each, left, fill = numbers[:6]
     width = vectors * lanes
@@ -143,6 +144,7 @@ def _pixels_part(
     source_at = source.ctypes.data
     x_image, y_image = 4 * x.shape[1] * x.shape[2], 4 * y.shape[1]
     slot_bytes, table_bytes = 4 * source.shape[1] * source.shape[2], 8 * at.shape[1]
+    factor_at, shift_at, residual_at = factor.ctypes.data, shift.ctypes.data, residual.ctypes.data
     # The rectifier is for complete sums; between chunks nothing is cut off.
     lowest = np.float32(-np.inf)
     worker = np.int64(part)
@@ -169,6 +171,9 @@ def _pixels_part(
             for c in range(chunks.shape[0]):
                 first_run, some, first, some_numbers = chunks[c]
                 is_last_chunk = c == chunks.shape[0] - 1
+                in_image = image_group * group * y_image + blocks[b, 1]
+                follows = factor_at + blocks[b, 1] if is_last_chunk and len(factor) else 0
+                beside = residual_at + in_image if residual.shape[0] else 0
                 for tile in range(share * count // splits, (share + 1) * count // splits):
                     where = row * table_bytes + 8 * tile_rows * tile
                     pixel_tile(
@@ -177,8 +182,9 @@ def _pixels_part(
                         some, some_numbers,
                         packed_at + 4 * width * (b * depth + first_run * length + first),
                         bias_at + blocks[b, 1],
-                        y_at + image_group * group * y_image + blocks[b, 1], to_at + where,
+                        y_at + in_image, to_at + where,
                         c == 0, blocks[b, 2], low if is_last_chunk else lowest,
+                        follows, shift_at + blocks[b, 1], beside, limits[0], limits[1],
                     )  # fmt: skip
 
 
@@ -207,14 +213,17 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         numbers: (numbers of a run, images of a group, parts that a group's tiles are split in,
             blocks of a task, left, how to fill, how to pack). To fill: 0 not, 1 by the task that
             needs it, 2 before. To pack: 0 not, 1 as it is, 2 turned.
-        low: the smallest result.
+        low: the smallest sum.
+        factor, shift: (filters,), for what follows sums, or empty.
+        residual: what is added then, of the shape of y, or empty.
+        limits: the smallest result then, and the largest.
     """
     tile_rows, vectors, lanes = tiling(sixteens)
 
     @compiled(parallel=WITHOUT_POOL)
     def run(
         pool, x, source, lines, kernel, offsets, packed, blocks, bias, y,
-        at, to, runs, chunks, counts, numbers, low,
+        at, to, runs, chunks, counts, numbers, low, factor, shift, residual, limits,
     ):  # fmt: skip
         group, splits, each, left, fill, pack = numbers[1:]
         # Waking helpers takes as long as packing so few weights.
@@ -232,19 +241,22 @@ def pixels(sixteens: int, by_channel: int) -> Any:
             for part in prange(workers):
                 _pixels_part(
                     part, workers, x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
-                    counts, numbers, low, tile_rows, vectors, lanes, by_channel,
+                    counts, numbers, low, factor, shift, residual, limits,
+                    tile_rows, vectors, lanes, by_channel,
                 )  # fmt: skip
         else:
             operands = (
                 x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
-                counts, numbers, low, tile_rows, vectors, lanes, by_channel,
+                counts, numbers, low, factor, shift, residual, limits,
+                tile_rows, vectors, lanes, by_channel,
             )  # fmt: skip
             spread(pool, workers, _pixels_part, operands)
 
-    lists, bias_kind = int64[::1], float32[::1]
+    lists, vector, images = int64[::1], float32[::1], float32[:, ::1]
     kinds = (
-        _LINES, _LINES, lists, _LINES, lists, _LINES, _TABLE, bias_kind, float32[:, ::1],
+        _LINES, _LINES, lists, _LINES, lists, _LINES, _TABLE, vector, images,
         _TABLE, _TABLE, lists, _TABLE, lists, UniTuple(int64, 7), float32,
+        vector, vector, images, UniTuple(float32, 2),
     )  # fmt: skip
     run.compile(void(POOL[0], *kinds))
     return run

@@ -37,10 +37,16 @@ def pixel_tile(
     first,
     count,
     low,
+    factor,
+    shift,
+    residual,
+    least,
+    most,
 ):
     """One row of sums for each of `rows` pixels: products of runs of the input with weights.
 
     sums[q] = start + sum over runs r and l below `length` of x[at[q] + runs[r] + 4 * l] * w[r, l]
+    y[q] = sums[q], no less than low, or that * factor + shift + residual[q] between two limits
 
     By channel, each number of a row is multiplied with a number of its own, from there on.
 
@@ -57,15 +63,21 @@ def pixel_tile(
         to: address of int64: for each pixel, where its row starts in y.
         first: whether sums start from `start`.
         count: numbers of a row that are in y.
-        low: results below it are replaced by it.
+        low: sums below it are replaced by it.
+        factor: address of a row; with 0 nothing follows.
+        shift: address of a row.
+        residual: address of what is added, where `to` says as in y; with 0 nothing is.
+        least: the smallest result of what follows.
+        most: the largest one.
     """
     literals = rows, vectors, lanes, by_channel
     *sizes, apart = (literal(kind) for kind in literals)
     words = (types.intp,) * 9
-    signature = types.void(*literals, *words, types.boolean, types.intp, types.float32)
+    follows = *(types.intp,) * 3, types.float32, types.float32
+    signature = types.void(*literals, *words, types.boolean, types.intp, types.float32, *follows)
 
     def codegen(context, builder, signature, arguments):
-        x, at, runs, run_count, length, w, start, y, to, first, count, low = arguments[4:]
+        x, at, runs, run_count, length, w, start, y, to, first, count, low = arguments[4:16]
         tile = Tile(builder, *sizes)
         bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
         targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
@@ -92,15 +104,48 @@ def pixel_tile(
         _, weight, *sums = inner.close([tile.plus(offset, BYTES), tile.plus(weight, step), *sums])
         _, _, *sums = outer.close([tile.plus(run, 8), weight, *sums])
         least = tile.spread(low)
-        for i, total in enumerate(sums):
-            # Ordered, so that NaN is not less than the bound and stays NaN, as with a rectifier by
-            # itself.
-            value = builder.select(builder.fcmp_ordered("<", total, least), least, total)
-            address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
-            tile.masked_store(value, address, masks[i % tile.vectors])
+        # Ordered, so that NaN is not less than the bound and stays NaN, as with a rectifier by
+        # itself.
+        values = [builder.select(builder.fcmp_ordered("<", s, least), least, s) for s in sums]
+        distances = [tile.table(to, q) for q in range(tile.rows)]
+        _write_finished(tile, values, y, distances, masks, arguments[16:])
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+def _write_finished(tile, values, y, distances, masks, follows):
+    """Emit the writing of rows of values, with what follows them if there is a factor."""
+    builder, zero = tile.builder, tile.word(0)
+    factor, shift, residual, low, high = follows
+
+    def rows_at(base):
+        return [tile.plus(base, d, v * tile.width) for d in distances for v in range(tile.vectors)]
+
+    def write(results):
+        for i, (value, address) in enumerate(zip(results, rows_at(y), strict=True)):
+            tile.masked_store(value, address, masks[i % tile.vectors])
+
+    with builder.if_else(builder.icmp_signed("!=", factor, zero)) as (following, nothing):
+        with following:
+            factors, shifts = tile.masked_row(factor, masks), tile.masked_row(shift, masks)
+            scaled = [
+                builder.fadd(builder.fmul(v, factors[i % tile.vectors]), shifts[i % tile.vectors])
+                for i, v in enumerate(values)
+            ]
+            limits = tile.spread(low), tile.spread(high)
+            with builder.if_else(builder.icmp_signed("!=", residual, zero)) as (adding, alone):
+                with adding:
+                    beside = [
+                        tile.masked_load(at, masks[i % tile.vectors])
+                        for i, at in enumerate(rows_at(residual))
+                    ]
+                    sums = map(builder.fadd, scaled, beside)
+                    write([tile.between(v, *limits) for v in sums])
+                with alone:
+                    write([tile.between(v, *limits) for v in scaled])
+        with nothing:
+            write(values)
 
 
 @intrinsic(prefer_literal=True)

@@ -21,22 +21,33 @@ from trainkit.kernels.convolution import (
     pixel_copies_tuned,
     winograd_tuned,
 )
-from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
+from trainkit.kernels.convolution.pixels_tuned import (
+    AS_IT_IS,
+    PACKED,
+    PIXELS,
+    TURNED,
+    behind_of,
+    by_channel,
+    geometry,
+    lines,
+    nanoseconds,
+    pixels_call,
+    run_pixels,
+    sixteens,
+)
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul import bfloat16_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue, finish
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.product_tuned import product
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
 _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
-PIXELS = kernel_family.Family("conv_pixels", "convolution.conv_compiled", "pixels")
 WEIGHTS = kernel_family.Family("conv_weights", "convolution.conv_compiled", "weights")
 
 COPY_RATE = 2e9
@@ -51,7 +62,6 @@ _WIDE_PRODUCT = 1 << 18
 """Weights from which on the gradient by a kernel of one element is left to products: these lay the
 input side by side for each block of filters, which smaller ones do not make up for."""
 _EXPONENT = np.uint16(0x7F80)
-_AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
 # Compiled kernels take zeros for what is outside of an array, or leave its offsets out; the plain
@@ -87,12 +97,6 @@ def _has_blind_windows(w: Windows) -> bool:
         for size, out, k, s, d, (before, _) in facts
         for at in range(out)
     )
-
-
-def _sixteens(filters: int, most: int = 4) -> int:
-    """How many times 16 filters are summed at a time: a number that wastes few of them."""
-    total = -(-filters // 16)
-    return next(n for n in (4, 3, 2, 1) if n <= most and total % n == 0)
 
 
 def _fits(w: Windows, *arrays: Array) -> bool:
@@ -147,41 +151,9 @@ def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: 
     return groups * STEPS_SECONDS + outputs * columns * each
 
 
-def _by_channel(channels: int, filters: int, groups: int) -> bool:
-    return 1 < groups == channels == filters
-
-
-def _three(values: tuple[int, ...], first: int = 1) -> tuple[int, ...]:
-    """Facts along three axes: `first` for those more than there are."""
-    return (first,) * (3 - len(values)) + values
-
-
-@lru_cache(maxsize=1024)
-def _geometry(
-    w: Windows, batch: int, channels: int, filters: int, groups: int, sixteens: int, cores: int
-) -> Geometry:
-    """The convolution with three spatial axes."""
-    rows, vectors, lanes = tiling(sixteens)
-    return Geometry(
-        batch,
-        _three(w.sizes),
-        channels,
-        _three(w.out),
-        filters,
-        _three(w.window),
-        _three(w.strides),
-        _three(w.dilation),
-        _three(tuple(pair[0] for pair in w.pads), 0),
-        groups,
-        (rows, vectors * lanes),
-        cores,
-    )
-
-
 def _pool(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
-    """The pool for a convolution, 0 for one that is short."""
-    products = batch * math.prod(w.out) * math.prod(w.window) * channels * filters / groups
-    return shared(PRODUCT_NANOSECONDS * products)[0]
+    """The pool for a gradient, 0 for one that is short."""
+    return shared(nanoseconds(w, batch, channels, filters, groups))[0]
 
 
 def forward(
@@ -233,36 +205,18 @@ def forward(
         y = gathered_tuned.forward(w, x, short_kernel, shift, rectify)
         if y is not None:
             return y
-    each = _by_channel(channels, filters, groups)
-    # Blocks of filters don't reach from one group into the next, which has other channels.
-    sixteens = _sixteens(filters if each else filters // groups)
-    run = PIXELS.find((sixteens, int(each)), seconds)
+    call = pixels_call(w, batch, channels, filters, groups, pools.planned_threads())
+    run = PIXELS.find(call.key, seconds)
     if run is None:
         return None
-    g = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
-    x, y = cast_array(x, _F32), np.empty((batch, *w.out, filters), np.float32)
-    plan = conv_layout.forward(g)
-    matrix = kernel_family.owned(kernel).reshape(1, plan.depth, filters)
-    # Then the kernel's rows are the rows of a tile already.
-    pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
-    if weights is not None and pack == _PACKED:
-        layout = "blocks", groups, g.tile
-        blocks = weights.strips(kernel, lambda _: _blocks_of(matrix[0], plan, g.tile[1]), layout)
-        matrix, pack = (matrix, pack) if blocks is None else (blocks, _AS_IT_IS)
-    shift = _shift_of(bias, filters)
-    work = run, _pool(w, batch, channels, filters, groups)
-    _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], np.float32(low))
-    return _with_epilogue(cast_array(y, dtype), epilogue)
-
-
-def _blocks_of(kernel: Array, plan: PixelPlan, width: int) -> Array:
-    """(blocks, numbers of a window, `width`), as `conv_compiled` packs a kernel at each call."""
-    inside = plan.depth // len(plan.offsets)
-    rows = (plan.offsets[:, None] * inside + np.arange(inside)).reshape(-1)
-    blocks = np.zeros((len(plan.blocks), plan.depth, width), np.float32)
-    for block, (_, first, count) in zip(blocks, plan.blocks, strict=True):
-        block[:, :count] = kernel[rows, first // 4 : first // 4 + count]
-    return blocks
+    matrix, pack = call.rows_of(kernel), call.pack
+    if weights is not None and pack == PACKED:
+        blocks = call.packed_kernel(kernel, weights)
+        matrix, pack = (matrix, pack) if blocks is None else (blocks, AS_IT_IS)
+    shift = None if bias is None else _shift_of(bias, filters)
+    behind = behind_of(epilogue, batch)
+    y = call.run(run, cast_array(x, _F32), matrix, pack, shift, np.float32(low), behind)
+    return cast_array(y, dtype)
 
 
 def _with_epilogue(y: Array, epilogue: Epilogue | None) -> Array | None:
@@ -307,13 +261,13 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         y = gathered_tuned.input_gradient(w, g, short_kernel)
         if y is not None:
             return y
-    each = _by_channel(channels, filters, groups)
-    sixteens = _sixteens(channels if each else inside)
-    run = PIXELS.find((sixteens, int(each)), seconds)
+    each = by_channel(channels, filters, groups)
+    times = sixteens(channels if each else inside)
+    run = PIXELS.find((times, int(each)), seconds)
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
-    plans, complete = conv_layout.backward(geometry)
+    facts = geometry(w, batch, channels, filters, groups, times, pools.planned_threads())
+    plans, complete = conv_layout.backward(facts)
     shape = (batch, *w.sizes, channels)
     # With strides wider than the kernel, some positions are seen by no window.
     y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
@@ -321,10 +275,10 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         (1, -1, filters) if each else (-1, inside, filters)
     )
     none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
-    grads, pack = _lines(cast_array(g, _F32), geometry.out), _PACKED if each else _TURNED
+    grads, pack = lines(cast_array(g, _F32), facts.out), PACKED if each else TURNED
     work = run, _pool(w, batch, channels, filters, groups)
     for plan in plans:
-        _run_pixels(work, plan, grads, turned, pack, none, y, geometry.tile[1], low)
+        run_pixels(work, plan, grads, turned, pack, none, y, facts.tile[1], low)
     return cast_array(y, dtype)
 
 
@@ -348,33 +302,6 @@ def _spread_pixels(w: Windows, pixels: Array) -> Array:
     y = np.zeros((pixels.shape[0], *w.sizes, pixels.shape[-1]), pixels.dtype)
     y[(slice(None), *(slice(None, None, n) for n in w.strides))] = pixels
     return y
-
-
-def _lines(images: Array, sizes: tuple[int, ...]) -> Array:
-    """(batch, lines, numbers of a line), in row-major order."""
-    return kernel_family.owned(images).reshape(images.shape[0], sizes[0] * sizes[1], -1)
-
-
-def _run_pixels(
-    work: tuple[Any, int],
-    plan: PixelPlan,
-    x: Array,
-    kernel: Array,
-    pack: int,
-    bias: Array,
-    y: Array,
-    width: int,
-    low: Any,
-) -> None:
-    packed = kernel
-    if pack != _AS_IT_IS:
-        packed = np.empty((len(plan.blocks), plan.depth, width), np.float32)
-    source = np.empty(plan.source, np.float32)
-    tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
-    flat = y.reshape(y.shape[0], -1)
-    operands = kernel, plan.offsets, packed, plan.blocks, bias, flat
-    run, pool = work
-    run(pool, x, source, plan.lines, *operands, *tables, (*plan.numbers, pack), low)
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
@@ -413,14 +340,14 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
         gradient = gathered_tuned.kernel_gradient(w, x, g)
         if gradient is not None:
             return gradient
-    each = _by_channel(channels, filters, groups)
+    each = by_channel(channels, filters, groups)
     # by channel a tile has a row for each offset, of which there are seldom more than 9
-    sixteens = _sixteens(filters, 2) if each else _sixteens(filters // groups)
-    run = WEIGHTS.find((sixteens, int(each)), seconds)
+    times = sixteens(filters, 2) if each else sixteens(filters // groups)
+    run = WEIGHTS.find((times, int(each)), seconds)
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
-    plan = conv_layout.weights(geometry)
+    facts = geometry(w, batch, channels, filters, groups, times, pools.planned_threads())
+    plan = conv_layout.weights(facts)
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)
     y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
@@ -428,7 +355,7 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     grads = kernel_family.owned(g).reshape(batch, -1, filters)
     source = np.empty(plan.source, np.float32)
     tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups
-    images = _lines(x, geometry.sizes)
+    images = lines(x, facts.sizes)
     pool = _pool(w, batch, channels, filters, groups)
     run(pool, images, source, plan.lines, grads, y, *tables, plan.numbers)
     result = y.sum(axis=0) if plan.parts > 1 else y[0]

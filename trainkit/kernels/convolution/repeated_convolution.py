@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.convolution import conv_tuned
+from trainkit.kernels.convolution import conv_tuned, winograd_tuned
 from trainkit.kernels.convolution.depthwise_tuned import (
     EMPTY_LINES,
     LINES,
@@ -18,13 +18,21 @@ from trainkit.kernels.convolution.depthwise_tuned import (
     lines_call,
     serves,
 )
+from trainkit.kernels.convolution.pixels_tuned import (
+    AS_IT_IS,
+    NOTHING_BEHIND,
+    PIXELS,
+    PixelsCall,
+    pixels_call,
+)
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import epilogue_tuned
-from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
+from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.repeated_product import are_in_order, product_call
 from trainkit.kernels.normalization.norm_tuned import Rectifier
+from trainkit.kernels.threads import pools
 
 Array = Any
 
@@ -76,7 +84,7 @@ class RepeatedConvolution:
         if groups == 1 and w.pointwise and is_alone and all(n == 1 for n in w.strides):
             return product_call(x.shape, kernel, (channels, filters), self._weights, limits)
         if not serves(w, channels, filters, groups):
-            return None
+            return self._sums(w, groups, x, kernel, low, limits)
         # what meets zeros of the padding is finite, as it was used; who keeps it needs not ask
         if self._weights.strips(kernel, owned, _LINES_LAYOUT) is None:
             return None
@@ -86,6 +94,78 @@ class RepeatedConvolution:
         return _RepeatedLines(
             lines_call(w, len(x), channels, filters), x.shape, weights_copy, low, limits
         )
+
+    def _sums(self, w: Windows, groups: int, x: Array, kernel: Array, low: Any, limits: Any) -> Any:
+        """What is remembered of a convolution by direct sums, `None` of others."""
+        sizes = len(x), x.shape[-1], kernel.shape[-1], groups
+        if (groups == 1 and w.pointwise) or winograd_tuned.serves(w, *sizes):
+            return None
+        call = pixels_call(w, *sizes, pools.planned_threads())
+        blocks = None
+        if call.pack != AS_IT_IS:
+            blocks = self._weights.current(kernel, call.layout)
+            if blocks is None:
+                return None
+        return _RepeatedPixels(call, x.shape, kernel.shape, blocks, low, limits)
+
+
+class _RepeatedPixels:
+    """A convolution by direct sums.
+
+    Args:
+        call: what sizes decide.
+        x_shape: of the input.
+        kernel_shape: of the weights.
+        blocks: what holds packed weights, `None` where they are read as they lie.
+        low: the smallest sum.
+        limits: the smallest and the largest result of what follows.
+    """
+
+    __slots__ = ("_blocks", "_call", "_kernel_shape", "_limits", "_low", "_threads", "_x_shape")
+
+    def __init__(
+        self,
+        call: PixelsCall,
+        x_shape: tuple[int, ...],
+        kernel_shape: tuple[int, ...],
+        blocks: Any,
+        low: Any,
+        limits: Any,
+    ) -> None:
+        self._call, self._x_shape, self._kernel_shape = call, x_shape, kernel_shape
+        self._blocks, self._low, self._limits = blocks, low, limits
+        self._threads = pools.planned_threads()
+
+    def __call__(
+        self,
+        x: Array,
+        kernel: Array,
+        bias: Array | None,
+        factor: Array | None,
+        shift: Array | None,
+        residual: Array | None,
+    ) -> Array | None:
+        call, blocks = self._call, self._blocks
+        # read first: what is let go in between is of this array still
+        matrix = kernel if blocks is None else blocks.array
+        if blocks is None:
+            is_same = kernel.shape == self._kernel_shape and kernel.flags.carray
+        else:
+            is_same = blocks.are_of(kernel)
+        run = PIXELS.find(call.key, 0.0)
+        if not is_same or x.shape != self._x_shape or run is None:
+            return None
+        if not (bias is None or bias.flags.carray) or pools.planned_threads() != self._threads:
+            return None
+        if blocks is None:
+            matrix = call.rows_of(kernel)
+        behind = NOTHING_BEHIND
+        if factor is not None:
+            if not are_in_order(call.shape, factor, shift, residual):
+                return None
+            beside = EMPTY_MATRIX if residual is None else residual.reshape(len(x), -1)
+            behind = factor.reshape(-1), shift.reshape(-1), beside, self._limits  # type: ignore[union-attr]
+        return call.run(run, x, matrix, AS_IT_IS, bias, self._low, behind)
 
 
 class _RepeatedLines:
