@@ -90,10 +90,7 @@ def product(
         return None
     rows, depth = x.shape
     columns = w.shape[1]
-    work = rows * depth * columns
-    if columns < _NARROWEST or depth != w.shape[0]:
-        return None
-    if work <= _LEAST_WORK and not (work and has_many_weights(w)):
+    if depth != w.shape[0] or not is_large(rows, w):
         return None
     size = dtype.itemsize
     if size not in w.strides:
@@ -101,7 +98,7 @@ def product(
     finished = weights is not None or epilogue is not None
     biased = bias is not None or rectify
     family = BIASED if biased else PRODUCT if size == 4 else PRODUCT_DOUBLE
-    run = (FINISHED if finished else family).find((), _SECONDS * work)
+    run = (FINISHED if finished else family).find((), _SECONDS * rows * w.size)
     if run is None:
         return None
     pool, blocks, height, width = block_shares(rows, depth, columns, size)
@@ -128,6 +125,14 @@ def product(
     return result
 
 
+def is_large(rows: int, w: Array) -> bool:
+    """Whether a product of so many rows by a matrix `w` is worth a kernel's while."""
+    if w.shape[1] < _NARROWEST:
+        return False
+    work = rows * w.size
+    return work > _LEAST_WORK or (work > 0 and has_many_weights(w))
+
+
 def has_many_weights(w: Array) -> bool:
     """Whether the kernel is asked for products by `w` however few rows the other matrix has."""
     many: bool = w.size >= FEWEST_WEIGHTS
@@ -145,6 +150,8 @@ def reads_strips(rows: int, w: Array) -> bool:
 
 def is_asked(x: Array, w: Array) -> bool:
     """Whether the kernel is asked for the product of two matrices: with others bits are BLAS's."""
+    if x.ndim == 2 == w.ndim and not is_large(len(x), w):
+        return False
     return x.size >= FEWEST or has_many_weights(w)
 
 
