@@ -181,3 +181,17 @@ def test_a_shape_is_true_where_its_rank_is_known():
     assert TensorShape([None])
     assert not TensorShape(None)
     assert len(TensorShape([])) == 0
+
+
+def test_a_shape_of_plain_sizes_is_its_own_shape():
+    sizes = TensorShape([2, None])
+    assert TensorShape(sizes) is sizes
+    assert TensorShape(TensorShape(None)).rank is None
+
+
+def test_sizes_of_another_kind_become_plain_ones():
+    class Size(int):
+        pass
+
+    sizes = tuple.__new__(TensorShape, (Size(2), None))
+    assert [type(n) for n in TensorShape(sizes)] == [int, type(None)]

@@ -33,7 +33,10 @@ class TensorShape(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, dims: Any = ()) -> TensorShape:
-        if type(dims) is tuple and _SIZES.issuperset(map(type, dims)):
+        kind = type(dims)
+        if (kind is tuple or kind is TensorShape) and _SIZES.issuperset(map(type, dims)):
+            if kind is cls:  # was looked at when it was made, and never changes
+                return dims  # type: ignore[no-any-return]
             shape = tuple.__new__(cls, dims)
         else:
             if dims is None or isinstance(dims, _UnknownShape):
