@@ -40,6 +40,7 @@ OWN = {
         "tf.image",
         "tf.nn",
     ],
+    "import trainkit; trainkit.ops.math; trainkit.Model": ["datasets", "onnx", "saved_graph"],
 }
 
 
@@ -71,6 +72,12 @@ def test_areas_are_imported_when_they_are_asked_for(code):
 
 def test_an_area_that_is_asked_for_is_imported():
     assert "trainkit.ops.image" in modules_after("import trainkit; trainkit.ops.image.resize")
+
+
+def test_models_import_nothing_that_only_rare_calls_need():
+    names = modules_after("import trainkit; trainkit.Model")
+    assert "trainkit.models.training.py_dataset" in names
+    assert not names & {"argparse", "hmac", "multiprocessing", "secrets"}
 
 
 def test_a_heavy_import_would_be_seen():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import secrets
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
@@ -88,7 +87,7 @@ def get_file(
 @contextlib.contextmanager
 def _put_aside(file: pathlib.Path) -> Iterator[None]:
     """Context in which a file is not there; it comes back where nothing takes its place."""
-    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    aside = file.with_name(f".{file.name}.{os.urandom(6).hex()}")
     try:
         file.replace(aside)
     except FileNotFoundError:

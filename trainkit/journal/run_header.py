@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import secrets
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -45,7 +44,7 @@ def new_header(more: dict[str, Any]) -> dict[str, Any]:
         more: what the loop knows: of the model, the optimizer, the data.
     """
     return {
-        "id": secrets.token_hex(8),
+        "id": os.urandom(8).hex(),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "process": os.getpid(),
         **environment(),

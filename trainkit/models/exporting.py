@@ -17,7 +17,7 @@ from trainkit.layers.base.input_spec import tensor_spec
 from trainkit.layers.base.layer import Layer
 from trainkit.models.calling_layers import named_error
 from trainkit.saved_graph.model_saving import save_model
-from trainkit.saved_graph.onnx.onnx_export import SUFFIX, check_arguments, write_onnx
+from trainkit.saved_graph.onnx.onnx_export import check_arguments, is_onnx_path, write_onnx
 from trainkit.saved_graph.saved_model_options import SaveOptions
 from trainkit.saved_graph.saving import concrete_function
 from trainkit.saved_graph.signatures import DEFAULT, is_traced
@@ -191,7 +191,7 @@ class ExportArchive:
                 are given for a file, which has none.
             UnimplementedError: an endpoint calls Python or takes text, which no file holds.
         """
-        if str(local_path(filepath)).endswith(SUFFIX):
+        if is_onnx_path(filepath):
             if options is not None:
                 raise ValueError("ExportArchive: options are for folders, an ONNX file has none")
             self.write_onnx(filepath, verbose=verbose)

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import nest
-from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.input_spec import any_batch
-from trainkit.saved_graph.onnx.onnx_export import SUFFIX
 
 _exporting = DeferredModule("trainkit.models.exporting")
+_onnx_export = DeferredModule("trainkit.saved_graph.onnx.onnx_export")
 
 FORMATS = ("tf_saved_model", "onnx")
 READERS = {
@@ -42,7 +41,7 @@ def export_model(
             f"export: the format {format!r} is not supported; 'tf_saved_model' is, for "
             "tk.saved_model.load, and 'onnx', for onnxruntime" + READERS.get(format, "")
         )
-    is_onnx = format == "onnx" or str(local_path(filepath)).endswith(SUFFIX)
+    is_onnx = format == "onnx" or _onnx_export.is_onnx_path(filepath)
     if is_onnx:
         _exporting.check_onnx_arguments(filepath, arguments)
     signature = served_inputs(model) if input_signature is None else input_signature

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +46,7 @@ class AtomicFile:
             folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)
         while self.fd < 0:
-            self._temporary = folder / f".{self.path.name[:200]}.{secrets.token_hex(6)}.tmp"
+            self._temporary = folder / f".{self.path.name[:200]}.{os.urandom(6).hex()}.tmp"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             with self._naming_the_file():
                 self.fd = os.open(self._temporary, flags, 0o666)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing.pool import ThreadPool
 from typing import Any
 
 from trainkit.checkpoints.interruption import STOPPING
@@ -118,9 +116,13 @@ def ahead(dataset: PyDataset, indices: Iterable[int]) -> Iterator[Any]:
 def _by_workers(dataset: PyDataset, indices: Iterable[int]) -> Iterator[Any]:
     pool: Any
     if dataset.use_multiprocessing:
+        import multiprocessing  # slow to import
+
         with _signals_wait():
             pool = multiprocessing.Pool(dataset.workers, initializer=_hold, initargs=(dataset,))
     else:
+        from multiprocessing.pool import ThreadPool  # slow to import
+
         pool = ThreadPool(dataset.workers)
     waiting: deque[Any] = deque()
     try:

@@ -72,13 +72,18 @@ def export_onnx(
     return write_onnx(concrete, path, opset_version, ir_version, verify)
 
 
+def is_onnx_path(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the name of an ONNX file."""
+    return str(local_path(path)).endswith(SUFFIX)
+
+
 def check_arguments(path: str | os.PathLike[str], opset_version: int, ir_version: int) -> None:
     """Refuse paths and versions that do not serve.
 
     Raises:
         ValueError: what is wrong, and what serves.
     """
-    if not str(local_path(path)).endswith(SUFFIX):
+    if not is_onnx_path(path):
         raise ValueError(f"export to ONNX: {os.fspath(path)!r} does not end in {SUFFIX!r}")
     for name, version, supported in (
         ("opset_version", opset_version, OPSET_VERSIONS), ("ir_version", ir_version, IR_VERSIONS)
