@@ -316,6 +316,8 @@ REPEATED = {
     "sums, rectified": lambda: layers.Conv2D(72, 5, strides=2, activation="relu"),
     "sums of whole rows": lambda: layers.Conv2D(64, 3, strides=(2, 1)),
     "sums of distant numbers": lambda: layers.Conv2D(48, 3, padding="same", dilation_rate=2),
+    "tiles": lambda: layers.Conv2D(80, 3, padding="same"),
+    "tiles, rectified": lambda: layers.Conv2D(96, 3, padding="same", activation="relu"),
     "sums in groups": lambda: layers.Conv2D(48, 3, groups=3),
 }
 
@@ -362,6 +364,44 @@ def test_what_sizes_decide_is_not_asked_again(rng, monkeypatch, kind, follows):
     for _ in range(4):
         convolution.kernel.assign(convolution.kernel * 1.5)
         np.testing.assert_array_equal(f(x), model(x))
+
+
+@pytest.mark.parametrize("window", [3, (2, 3, 3), (3, 2, 3)])
+def test_nor_of_volumes(rng, monkeypatch, window):
+    convolution = layers.Conv3D(40, window, padding="same")
+    x = convolution(inputs := tk.Input((6, 7, 9, 24)))
+    model = randomized(rng, tk.Model(inputs, normalized(x, "relu")))
+    volumes = tk.constant(rng.normal(size=(3, 6, 7, 9, 24)).astype("float32"))
+    f = tk.function(model)
+    for _ in range(4):
+        f(volumes)
+    monkeypatch.setattr(conv_tuned, "forward", lambda *operands: pytest.fail("asked again"))
+    y = f(volumes)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(y, model(volumes))
+    convolution.kernel.assign(1.5 * convolution.kernel)
+    np.testing.assert_array_equal(f(volumes), model(volumes))
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("kind", ["tiles", "sums", "sums of distant numbers"])
+def test_images_that_are_not_finite_come_between_others(rng, kind):
+    inputs = tk.Input((9, 11, 72))
+    convolution = REPEATED[kind]()
+    model = randomized(rng, tk.Model(inputs, normalized(convolution(inputs), "relu6")))
+    images = rng.normal(size=(1, 9, 11, 72)).astype("float32")
+    broken = images.copy()
+    broken[0, 4, :3, 7] = np.nan, np.inf, -np.inf
+    f = tk.function(model)
+    for x in (images, broken, images, broken):
+        for _ in range(4):
+            np.testing.assert_array_equal(f(tk.constant(x)), model(x))
+    kernel = convolution.kernel.numpy()
+    kernel[0, 0, 5] = np.inf
+    convolution.kernel.assign(kernel)
+    for _ in range(4):
+        np.testing.assert_array_equal(f(tk.constant(images)), model(images))
+    assert np.isnan(f(tk.constant(images)).numpy()).any()
 
 
 def test_infinite_weights_meet_padding_after_finite_ones(rng):

@@ -26,9 +26,15 @@ from trainkit.kernels.convolution.pixels_tuned import (
     pixels_call,
 )
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.winograd_tuned import (
+    RESULTS,
+    ResultsCall,
+    before_of,
+    results_call,
+)
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import epilogue_tuned
-from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
+from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue, finish
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.repeated_product import are_in_order, product_call
 from trainkit.kernels.normalization.norm_tuned import Rectifier
@@ -96,10 +102,13 @@ class RepeatedConvolution:
         )
 
     def _sums(self, w: Windows, groups: int, x: Array, kernel: Array, low: Any, limits: Any) -> Any:
-        """What is remembered of a convolution by direct sums, `None` of others."""
+        """What is remembered of a convolution by direct sums or transforms, `None` of others."""
         sizes = len(x), x.shape[-1], kernel.shape[-1], groups
-        if (groups == 1 and w.pointwise) or winograd_tuned.serves(w, *sizes):
+        if groups == 1 and w.pointwise:
             return None
+        if winograd_tuned.serves(w, *sizes):
+            tiles = results_call(x.shape, kernel.shape, before_of(w), w.out)
+            return _RepeatedTiles(tiles, x.shape, kernel.shape, low, self._rectifier)
         call = pixels_call(w, *sizes, pools.planned_threads())
         blocks = None
         if call.pack != AS_IT_IS:
@@ -107,6 +116,54 @@ class RepeatedConvolution:
             if blocks is None:
                 return None
         return _RepeatedPixels(call, x.shape, kernel.shape, blocks, low, limits)
+
+
+class _RepeatedTiles:
+    """A convolution by transforms of tiles.
+
+    Args:
+        call: what sizes decide.
+        x_shape: of the input.
+        kernel_shape: of the weights.
+        low: the smallest sum.
+        rectifier: what comes last where there is a factor.
+    """
+
+    __slots__ = ("_call", "_kernel_shape", "_low", "_rectifier", "_x_shape", "_zeros")
+
+    def __init__(
+        self,
+        call: ResultsCall,
+        x_shape: tuple[int, ...],
+        kernel_shape: tuple[int, ...],
+        low: Any,
+        rectifier: Rectifier,
+    ) -> None:
+        self._call, self._x_shape, self._kernel_shape = call, x_shape, kernel_shape
+        self._low, self._rectifier = low, rectifier
+        self._zeros = np.zeros(call.shape[-1], _F32)
+
+    def __call__(
+        self,
+        x: Array,
+        kernel: Array,
+        bias: Array | None,
+        factor: Array | None,
+        shift: Array | None,
+        residual: Array | None,
+    ) -> Array | None:
+        call = self._call
+        run = RESULTS.find(call.key, 0.0)
+        is_same = kernel.shape == self._kernel_shape and kernel.flags.carray
+        if not is_same or x.shape != self._x_shape or run is None:
+            return None
+        if not (bias is None or bias.flags.carray) or pools.compute_threads() != call.threads:
+            return None
+        y = call.run(run, x, kernel, self._zeros if bias is None else bias, self._low)
+        if y is None or factor is None or shift is None:
+            return y
+        follows = Epilogue(factor.reshape(-1), shift.reshape(-1), residual, self._rectifier)
+        return y if finish(y, follows) else None
 
 
 class _RepeatedPixels:

@@ -84,8 +84,7 @@ def forward(
     shift = np.zeros(filters, np.float32)
     if bias is not None:
         shift = kernel_family.owned(bias.astype(np.float32, copy=False))
-    before = tuple(pair[0] for pair in w.pads)
-    return _results((x, kernel, shift), before, w.out, low, seconds, turn=False)
+    return _results((x, kernel, shift), before_of(w), w.out, low, seconds, turn=False)
 
 
 def input_gradient(w: Windows, g: Array, kernel: Array, seconds: float) -> Array | None:
@@ -198,6 +197,89 @@ def _division(tiles: int, channels: int, width: int, blocks: int, rows: int) -> 
     return _Division(strip, shares, strips * shares, alone=False)
 
 
+class ResultsCall(NamedTuple):
+    """What sizes, and how many threads there are, decide.
+
+    Attributes:
+        key: of the kernel.
+        shape: of the result.
+        numbers: the argument of the kernel that has this name.
+        tasks: of all strips.
+        room: numbers of transformed weights that all tasks read.
+        lanes: numbers of a vector.
+        nanoseconds: what one core takes.
+        threads: how many there are.
+    """
+
+    key: tuple[int]
+    shape: Sizes
+    numbers: Sizes
+    tasks: int
+    room: int
+    lanes: int
+    nanoseconds: float
+    threads: int
+
+    def run(self, run: Any, x: Array, kernel: Array, shift: Array, low: Any) -> Array | None:
+        """The result, `None` where it is not finite.
+
+        Args:
+            run: the kernel.
+            x: input.
+            kernel: weights, in row-major order.
+            shift: (filters,), where sums start.
+            low: the smallest result, as float32.
+        """
+        pool, _ = shared(self.nanoseconds)
+        parts = min(self.tasks, PARTS_EACH * self.threads) if pool else 1
+        y = np.empty(self.shape, x.dtype)
+        packed = np.empty(self.room, np.float32)
+        noted = np.zeros((parts, self.lanes), np.float32)
+        images = _planes_of(x), kernel.reshape(-1, *kernel.shape[-2:])
+        run(pool, parts, *images, packed, shift, _planes_of(y), noted, self.numbers, low)
+        return y if np.isfinite(noted).all() else None
+
+
+def results_call(
+    x_shape: Sizes, kernel_shape: Sizes, before: Sizes, out: Sizes, turn: bool = False
+) -> ResultsCall:
+    """What is known of a convolution before it begins.
+
+    Args:
+        x_shape: of the input.
+        kernel_shape: of the weights.
+        before: positions of padding before each axis.
+        out: sizes of an image of the result.
+        turn: whether the kernel is turned by half a turn, and its channels are filters.
+    """
+    depth = math.prod(kernel_shape[:-4])
+    batch, channels = x_shape[0], depth * x_shape[-1]
+    filters = kernel_shape[-2 if turn else -1]
+    sixteens = _sixteens(filters)
+    rows, vectors, lanes = tiling(sixteens)
+    width, tiles = vectors * lanes, batch * _tiles(out)
+    blocks = -(-filters // width)
+    division = _division(tiles, channels, width, blocks, rows)
+    size = 0 if division.alone else blocks * PRODUCTS * row_size(channels * width)
+    planes = depth, *_planes(out, x_shape[1:-1], before)
+    tasks = division.strip, division.shares, int(turn), int(division.alone)
+    return ResultsCall(
+        (sixteens,),
+        (batch, *out, filters),
+        (*before[-2:], *tasks, *planes),
+        division.tasks,
+        size + LINE,
+        lanes,
+        PRODUCT_NANOSECONDS * PRODUCTS * tiles * channels * filters,
+        pools.compute_threads(),
+    )
+
+
+def before_of(w: Windows) -> Sizes:
+    """Positions of padding before each axis."""
+    return tuple(pair[0] for pair in w.pads)
+
+
 def _results(
     operands: tuple[Array, Array, Array],
     before: Sizes,
@@ -207,30 +289,12 @@ def _results(
     turn: bool,
 ) -> Array | None:
     x, kernel, shift = operands
-    filters, batch = len(shift), len(x)
-    depth = math.prod(kernel.shape[:-4])
-    channels = depth * x.shape[-1]
-    sixteens = _sixteens(filters)
-    is_half = x.dtype == bfloat16.dtype
-    run = (HALF_RESULTS if is_half else RESULTS).find((sixteens,), seconds)
+    family = HALF_RESULTS if x.dtype == bfloat16.dtype else RESULTS
+    run = family.find((_sixteens(len(shift)),), seconds)
     if run is None:
         return None
-    rows, vectors, lanes = tiling(sixteens)
-    width, tiles = vectors * lanes, batch * _tiles(out)
-    blocks = -(-filters // width)
-    division = _division(tiles, channels, width, blocks, rows)
-    size = 0 if division.alone else blocks * PRODUCTS * row_size(channels * width)
-    packed = np.empty(size + LINE, np.float32)
-    pool, _ = shared(PRODUCT_NANOSECONDS * PRODUCTS * tiles * channels * filters)
-    parts = min(division.tasks, PARTS_EACH * pools.compute_threads()) if pool else 1
-    y = np.empty((batch, *out, filters), x.dtype)
-    noted = np.zeros((parts, lanes), np.float32)
-    images = _planes_of(x), kernel_family.owned(kernel).reshape(-1, *kernel.shape[-2:])
-    planes = depth, *_planes(out, x.shape[1:-1], before)
-    tasks = division.strip, division.shares, int(turn), int(division.alone)
-    numbers = *before[-2:], *tasks, *planes
-    run(pool, parts, *images, packed, shift, _planes_of(y), noted, numbers, np.float32(low))
-    return y if np.isfinite(noted).all() else None
+    call = results_call(x.shape, kernel.shape, before, out, turn)
+    return call.run(run, x, kernel_family.owned(kernel), shift, np.float32(low))
 
 
 def _planes_of(x: Array) -> Array:
