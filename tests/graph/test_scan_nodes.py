@@ -232,3 +232,38 @@ def test_no_round_at_all_and_sizes_that_the_graph_does_not_know():
 
     np.testing.assert_array_equal(gradient(tk.ones((1, 2, 3))), np.ones((1, 2, 3)))
     np.testing.assert_array_equal(gradient(tk.ones((2, 2, 3)))[1], np.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("loop", ["for", "while"])
+def test_what_a_loop_and_the_code_after_it_use_has_the_bits_of_eager_steps(loop, order):
+    rng = np.random.default_rng(0)
+    w = tk.Variable(rng.normal(size=(5, 5)).astype("float32") * 0.4)
+    x = tk.constant(rng.normal(size=(3, 5)).astype("float32"))
+
+    def loss(x):
+        h, n = x, tk.constant(0)
+        if loop == "for":
+            for _ in tk.range(6):
+                h = tk.tanh(h @ w)
+        else:
+            while n < 6:
+                h, n = tk.tanh(h @ w), n + 1
+        return tk.reduce_sum(h * h) + 0.3 * tk.reduce_sum(tk.abs(w)) + tk.reduce_sum((x @ w) * x)
+
+    def gradients(x):
+        with tk.GradientTape() as outer:
+            outer.watch(x)
+            with tk.GradientTape() as tape:
+                tape.watch(x)
+                y = loss(x)
+            first = tape.gradient(y, [w, x])
+            penalty = tk.reduce_sum(first[0] ** 2) + tk.reduce_sum(tk.sin(first[1]))
+        return first if order == 1 else outer.gradient(penalty, [w, x])
+
+    eager, traced = gradients(x), tk.function(gradients)(x)
+    for one, other in zip(eager, traced, strict=True):
+        if order == 1:
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+        else:
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)

@@ -8,6 +8,7 @@ arrays, sums of them are made in place, and the rules of element-wise operations
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,21 @@ def backward_pass(
             passed(output)
         if g is None:
             continue
-        for x, gx in _sent_back(entry, output, g, needed):
+        sums = _sums_taken_out(entry, grads, needed) if entry[0].joint_adds else None
+        for x, gx in _sent_back(entry, output, g, needed, sums):
             before = lookup(x)
             # The sum is an operation: a tape or a trace that listens sees it, as second derivatives
             # need.
             grads[x] = gx if before is None else add(before, gx)
+        if sums:
+            grads.update((x, total) for x, total in sums.items() if x not in grads)
+
+
+def _sums_taken_out(entry: Any, grads: dict[Tensor, Tensor], needed: Any) -> dict[Tensor, Tensor]:
+    """Gradients so far of the inputs, for a rule that adds to them; what it leaves comes back."""
+    # An input that is there twice has two gradients, and a sum can go on in one of them only.
+    counts = Counter(id(x) for x in entry[2:])
+    return {x: grads.pop(x) for x in entry[2:] if counts[id(x)] == 1 and x in grads and x in needed}
 
 
 def _gradient_of(
@@ -77,12 +88,17 @@ def _gradient_of(
     return grads.get(output) if output in retained else grads.pop(output, None)
 
 
-def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tensor, Any]]:
-    """The inputs of an entry that need a gradient, each with what the entry adds to it."""
+def _sent_back(
+    entry: Any, output: Any, g: Any, needed: Any, sums: dict[Tensor, Tensor] | None = None
+) -> list[tuple[Tensor, Any]]:
+    """The inputs of an entry that need a gradient, each with what the entry adds to it.
+
+    With `sums` a joint rule that can go on with them gives totals of their tensors.
+    """
     primitive, settings, *inputs = entry
     # A joint rule computes all gradients at once, so what nobody needs is dropped afterwards.
     if primitive.joint is not None:
-        pairs = _joint(primitive, g, output, inputs, settings, needed)
+        pairs = _joint(primitive, g, output, inputs, settings, needed, sums)
         contributions = [(x, gx) for x, gx in pairs if gx is not None and x in needed]
     else:
         keywords = settings or {}
@@ -106,12 +122,20 @@ def _summed_like(gx: Any, x: Any) -> Any:
 
 
 def _joint(
-    primitive: Any, g: Any, output: Any, inputs: Any, settings: Any, needed: set[Tensor]
+    primitive: Any,
+    g: Any,
+    output: Any,
+    inputs: Any,
+    settings: Any,
+    needed: set[Tensor],
+    sums: dict[Tensor, Tensor] | None,
 ) -> Any:
     """Each input with its gradient, all of them computed by one rule."""
     keywords = settings or {}
     if primitive.joint_asks:
         keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
+    if sums:
+        keywords = {**keywords, "sums": tuple(map(sums.get, inputs))}
     gradients = primitive.joint(g, output, *inputs, **keywords)
     return zip(inputs, gradients, strict=True)
 

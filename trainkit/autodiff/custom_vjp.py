@@ -29,6 +29,7 @@ class CustomGradient:
     given_rules = given_joint = None
     broadcasts = False
     joint_asks = False
+    joint_adds = False
     joint_sparse = False
 
     def __init__(

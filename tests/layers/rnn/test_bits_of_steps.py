@@ -40,6 +40,9 @@ LAYERS = {
     "stacked, a gated cell last": lambda **more: layers.RNN(
         [layers.LSTMCell(8, activation="elu"), layers.GRUCell(4)], **more
     ),
+    "penalized": lambda **more: layers.SimpleRNN(
+        8, kernel_regularizer="l2", recurrent_regularizer="l1", bias_regularizer="l2", **more
+    ),
     "own cell": lambda **more: layers.RNN(Gated(8), **more),
     "own output": lambda **more: layers.RNN(Gated(8, output_is_state=False), **more),
 }
@@ -57,6 +60,7 @@ def gradients(layer, mask, start):
         with tk.GradientTape() as tape:
             tape.watch(x)
             loss = tk.reduce_sum(tk.square(layer(x, mask=mask, initial_state=start) - 0.3))
+            loss = tk.add_n([loss, *layer.losses])
         return loss, tape.gradient(loss, [x, *layer.trainable_variables])
 
     return call
@@ -88,6 +92,20 @@ def test_the_initial_state_has_its_gradient_with_the_same_bits(steps):
         return tape.gradient(loss, [start, *layer.trainable_variables])
 
     for one, other in zip(call(x), tk.function(call)(x), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_gradients_of_a_layer_that_two_branches_share():
+    tk.random.set_seed(3)
+    layer = layers.SimpleRNN(8, return_sequences=True)
+    layer(X)
+
+    def call(x):
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_sum(tk.square(layer(tk.sin(x)) - layer(x)[:, ::-1]))
+        return tape.gradient(loss, layer.trainable_variables)
+
+    for one, other in zip(call(tk.constant(X)), tk.function(call)(tk.constant(X)), strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 

@@ -157,6 +157,8 @@ class Primitive:
         given_joint: the same as one function of arrays for all inputs.
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
+        joint_adds: whether it takes `sums`, the gradient so far of each input or `None`, and gives
+            totals where there is one.
         joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
         broadcasts: its gradient is summed over the axes along which an input was broadcast.
         passes_errors: what its kernel raises is meant for the user as it is.
@@ -173,6 +175,7 @@ class Primitive:
         self.rules: tuple[Rule | None, ...] | None = None
         self.joint: Rule | None = None
         self.joint_asks = False
+        self.joint_adds = False
         self.joint_sparse = False
         self.array_vjps: Any = None  # made from the rules by the backward pass
         self.given_rules: tuple[Rule | None, ...] | None = None
@@ -550,6 +553,7 @@ def _register(
     def joint_gradient(rule: AnyRule) -> AnyRule:
         prim.joint, prim.array_vjps = rule, None
         prim.joint_asks = "needed" in _arguments(rule)[0]
+        prim.joint_adds = "sums" in _arguments(rule)[0]
         return rule
 
     def joint_array_gradient(rule: AnyRule) -> AnyRule:

@@ -47,6 +47,7 @@ def _while_gradient(
     needed: tuple[bool, ...],
     stacked: int | None = None,
     padded: tuple[int, ...] = (),
+    sums: Sequence[Any] = (),
 ) -> list[Any]:
     # Inputs are loop variables, captures of the condition, captures of the body. The condition
     # has no gradient: all that comes out of it is the number of rounds.
@@ -58,8 +59,9 @@ def _while_gradient(
         return input_gradients
     if not is_saved:
         y = while_primitive(*inputs, cond=cond, limit=limit, split=split, **_more(plan, count))
+    sums = [sums[i] for i in own] if sums else ()
     gradient = _run_backward(
-        plan, g, y[-1], y, [inputs[i] for i in own], count, reverse=True, length=None
+        plan, g, y[-1], y, [inputs[i] for i in own], count, sums, reverse=True, length=None
     )
     for index, gx in gradient.items():
         input_gradients[own[index]] = gx
@@ -79,6 +81,7 @@ def _scan_gradient(
     reverse: bool = False,
     length: int | None = None,
     padded: tuple[int, ...] = (),
+    sums: Sequence[Any] = (),
 ) -> list[Any]:
     plan, is_saved = _plan(body, count, fed, padded, needed[1:], tuple(gx is not None for gx in g))
     input_gradients: list[Any] = [None] * (1 + len(inputs))
@@ -95,7 +98,9 @@ def _scan_gradient(
             length=length,
             padded=plan.padded,
         )
-    gradient = _run_backward(plan, g, steps, y, inputs, count, reverse=not reverse, length=length)
+    gradient = _run_backward(
+        plan, g, steps, y, inputs, count, sums[1:], reverse=not reverse, length=length
+    )
     for index, gx in gradient.items():
         input_gradients[1 + index] = gx
     return input_gradients
@@ -118,17 +123,28 @@ def _run_backward(
     y: Sequence[Any],
     inputs: Sequence[Any],
     count: int,
+    sums: Sequence[Any],
     reverse: bool,
     length: int | None,
 ) -> dict[int, Any]:
-    """Run the backward pass; gradients by the places of the body's inputs."""
+    """Run the backward pass; gradients by the places of the body's inputs.
+
+    Where `sums` has what came together of an input so far, its gradient is the total.
+    """
+    totals = {i: total for i, total in enumerate(sums) if total is not None}
 
     def upstream(i: int) -> Any:
         # The plan may be one made for more gradients than are asked for now.
         return zeros_like(y[i]) if i >= len(g) or g[i] is None else g[i]
 
     # Gradients of captures are sums over all rounds, so they are loop variables of this scan.
-    state = [upstream(i) for i in plan.carried] + [zeros_like(inputs[i]) for i in plan.summed]
+    # They begin with what came before, and rounds add to that one by one, as steps on a tape do: so
+    # a weight that is penalized, or used by two loops, has the same bits as in eager steps.
+    state = [upstream(i) for i in plan.carried]
+    for i in plan.summed:
+        x, total = inputs[i], totals.get(i)
+        goes_on = isinstance(total, Tensor) and total.shape == x.shape
+        state.append(totals.pop(i) if goes_on else zeros_like(x))
     source: dict[str, Callable[[int], Any]] = {
         "fed": lambda i: inputs[count + i],
         "stack": lambda k: y[count + k],
@@ -152,6 +168,8 @@ def _run_backward(
         # Without a round nothing tells the other sizes of a stack, where the trace did not know.
         if None in tuple(gradients[i].shape)[1:]:
             gradients[i] = late_ops.reshape_like(gradients[i], inputs[i])
+    for i in totals.keys() & gradients.keys():
+        gradients[i] = late_ops.add(totals[i], gradients[i])
     return gradients
 
 
