@@ -10,6 +10,7 @@ from trainkit.core import shapes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
+from trainkit.kernels.normalization.norm_tuned import has_column_kernels
 from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
@@ -190,7 +191,7 @@ class BatchNormalization(Layer):
         """
         by_batch = training and self.trainable and not self.renorm and not self.synchronized
         last = self.axis in (-1, len(x.shape) - 1)
-        has_kernel = x.dtype.name == "bfloat16" or is_one_kernel(x)
+        has_kernel = has_column_kernels(x.dtype.dtype) or is_one_kernel(x)
         return by_batch and last and mask is None and self.scale and has_kernel
 
     def _by_batch(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:

@@ -158,8 +158,9 @@ def test_sizes_that_are_not_known_follow_from_those_of_a_call(rng):
     ]
 
 
+@pytest.mark.parametrize("short", ["bfloat16", "float16"])
 @pytest.mark.parametrize("behind", RECTIFIERS)
-def test_bfloat16_beside_parameters_of_float32(behind, rng):
+def test_16_bits_beside_parameters_of_float32(behind, rng, short):
     def run(x, scale, offset):
         with tk.GradientTape() as tape:
             tape.watch([x, scale, offset])
@@ -169,7 +170,7 @@ def test_bfloat16_beside_parameters_of_float32(behind, rng):
         return z, mean, variance, tape.gradient(loss, [x, scale, offset])
 
     x, scale, offset = arrays(rng, (3, 9, 7, 40))
-    x = tk.cast(x, "bfloat16")
+    x = tk.cast(x, short)
     expected = [] if behind == "none" else [behind]
     graph_names = names(run, x, scale, offset)
     assert "rectified_normalization_gradient" in graph_names
@@ -182,21 +183,23 @@ def test_bfloat16_beside_parameters_of_float32(behind, rng):
             np.testing.assert_array_equal(b.numpy().view(bits), a.numpy().view(bits))
 
 
-def test_moments_of_bfloat16_are_not_joined(rng):
-    x = tk.cast(arrays(rng)[0], "bfloat16")
+@pytest.mark.parametrize("short", ["bfloat16", "float16"])
+def test_moments_of_16_bits_are_not_joined(rng, short):
+    x = tk.cast(arrays(rng)[0], short)
     assert "rectified_normalization" not in names(step(tk.nn.relu), x, None, None)
 
 
+@pytest.mark.parametrize("short", ["bfloat16", "float16"])
 @pytest.mark.parametrize("behind", RECTIFIERS)
-def test_a_layer_of_mixed_bfloat16_is_one_kernel_with_its_rectifier(behind, rng):
-    layer = tk.layers.BatchNormalization(dtype="mixed_bfloat16")
+def test_a_layer_of_16_bits_is_one_kernel_with_its_rectifier(behind, rng, short):
+    layer = tk.layers.BatchNormalization(dtype=f"mixed_{short}")
     wide = tk.layers.BatchNormalization(dtype="float32")
-    x = tk.cast(arrays(rng, (3, 9, 7, 40))[0], "bfloat16")
+    x = tk.cast(arrays(rng, (3, 9, 7, 40))[0], short)
 
     def run(x, layer=layer):
         with tk.GradientTape() as tape:
             tape.watch(x)
-            y = RECTIFIERS[behind](tk.cast(layer(x, training=True), "bfloat16"))
+            y = RECTIFIERS[behind](tk.cast(layer(x, training=True), short))
             loss = tk.reduce_sum(tk.cast(y, "float32") ** 2)
         return y, loss, tape.gradient(loss, [x, *layer.trainable_variables])
 

@@ -7,7 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit.kernels.normalization import norm_reference, norm_tuned
+
+SHORT = [ml_dtypes.bfloat16, np.float16]
 
 
 def vectors(rng, count, features, present=True):
@@ -59,8 +62,9 @@ def test_other_axes_and_dtypes_are_left_to_the_plain_version(eager, rng):
 
 
 @pytest.mark.parametrize("present", [True, False])
-def test_columns_of_bfloat16_are_computed_in_float32_and_rounded_once(eager, rng, present):
-    x, g = (100 + 5 * rng.normal(size=(2, 6, 5, 7, 33))).astype(ml_dtypes.bfloat16)
+@pytest.mark.parametrize("short", SHORT)
+def test_columns_of_16_bits_are_computed_in_float32_and_rounded_once(eager, rng, present, short):
+    x, g = (100 + 5 * rng.normal(size=(2, 6, 5, 7, 33))).astype(short)
     wide_x, wide_g = x.astype("float32"), g.astype("float32")
     scale, offset, by_mean, by_variance = vectors(rng, 4, 33, present)
     results = norm_tuned.normalized_columns(x, scale, offset, (3,), 0.01)
@@ -106,8 +110,46 @@ def test_columns_have_the_bits_of_earlier_versions(eager, features):
     assert bits == COLUMN_BITS[features]
 
 
-def test_columns_of_bfloat16_near_the_exact_ones(eager, rng):
-    x = (3 + rng.normal(size=(500, 17))).astype(ml_dtypes.bfloat16)
+@pytest.mark.parametrize("short", SHORT)
+@pytest.mark.parametrize("rectifier", [norm_tuned.RELU, norm_tuned.RELU6], ids=["relu", "relu6"])
+def test_what_is_rectified_has_the_bits_of_the_operation(eager, rng, rectifier, short):
+    """float16 keeps a zero below 0, to which small numbers are rounded, too."""
+    x, g = (rng.normal(size=(2, 301, 40)) * 3).astype(short)
+    x[:150] *= short(2**-7)
+    x[:9] = np.array([0, -0.0, 1])[:, None].repeat(3, 0)
+    scale, offset = np.ones((2, 40), "float32")
+    scale[::2], offset[:] = -(2.0**-26), 0
+    along = (1,), 1e-3
+    y, *moments = norm_tuned.normalized_columns(x, scale, offset, *along)
+    z, *_ = norm_tuned.normalized_columns(x, scale, offset, *along, rectifier)
+    op = tk.nn.relu if rectifier is norm_tuned.RELU else tk.nn.relu6
+    expected = op(tk.constant(y)).numpy()
+    np.testing.assert_array_equal(z.view(np.uint16), expected.view(np.uint16))
+    if short is np.float16:
+        assert (z.view(np.uint16) == 0x8000).any()
+    with tk.GradientTape() as tape:
+        passed = tk.constant(y)
+        tape.watch(passed)
+        rectified = op(passed)
+    behind = tape.gradient(rectified, passed, tk.constant(g)).numpy()
+    operands = scale, None, None, *along, moments, offset
+    joined = norm_tuned.normalized_columns_gradient(g, x, *operands, rectifier)
+    plain = norm_tuned.normalized_columns_gradient(behind, x, *operands)
+    for a, b in zip(joined, plain, strict=True):
+        np.testing.assert_array_equal(a.view(f"u{a.itemsize}"), b.view(f"u{b.itemsize}"))
+
+
+def test_float16_is_left_alone_where_no_instruction_converts_it(eager, rng, monkeypatch):
+    monkeypatch.setattr(norm_tuned.target, "converts_float16", lambda: False)
+    x = rng.normal(size=(40, 16)).astype("float16")
+    assert norm_tuned.normalized_columns(x, None, None, (1,), 1e-3) is None
+    assert norm_tuned.normalized_columns_gradient(x, x, None, None, None, (1,), 1e-3) is None
+    assert norm_tuned.columns_are_compiled()
+
+
+@pytest.mark.parametrize("short", SHORT)
+def test_columns_of_16_bits_near_the_exact_ones(eager, rng, short):
+    x = (3 + rng.normal(size=(500, 17))).astype(short)
     x[0, 0], x[1, 1] = np.nan, np.inf
     y, mean, _ = norm_tuned.normalized_columns(x, None, None, (1,), 1e-3)
     exact, centre, _ = norm_reference.normalized(

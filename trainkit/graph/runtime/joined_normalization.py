@@ -156,7 +156,7 @@ def _backward(
 
 
 def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
-    # That of bfloat16 is joined beside float32 parameters alone.
+    # That of 16-bit floats is joined beside float32 parameters alone.
     vector = Spec((x.shape[-1],), float32)
     return Spec(x.shape, x.dtype), vector, vector
 
@@ -192,7 +192,7 @@ def with_joined_normalization(graph: Graph) -> Graph:
 
 
 def _is_normalization(node: Node) -> bool:
-    """Whether a node normalizes a batch of float32 or bfloat16 over all axes but the last."""
+    """Whether a node normalizes a batch of float32 or 16-bit floats over all axes but the last."""
     if node.primitive is not fused_normalization.primitive or not node.settings["over_batch"]:
         return False
     if node.outputs[0].shape.rank is None:
@@ -201,7 +201,7 @@ def _is_normalization(node: Node) -> bool:
     last = len(node.outputs[0].shape) - 1
     return (
         node.settings["axis"] == (last,)
-        and x.dtype.dtype in norm_tuned.KERNELS
+        and norm_tuned.has_column_kernels(x.dtype.dtype)
         # Moments in a shorter type would not be those that the input was normalized by.
         and node.outputs[1].dtype.name == "float32"
         and all(v.dtype.name == "float32" for v in vectors)

@@ -1,7 +1,7 @@
 """Normalization over rows or over columns of a matrix, forward and backward, each in two passes.
 
 Over columns also with a rectifier behind it: limits for results, and for what comes back a choice.
-What is normalized over columns is float32 or bfloat16; all else is float32.
+What is normalized over columns is float32 or of 16-bit floats; all else is float32.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numba import float32, int64, void
 
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
-from trainkit.kernels.jit.elements import HALVES, as_element, as_float, as_stored
+from trainkit.kernels.jit.elements import FLOAT16S, HALVES, as_element, as_float, as_held, as_stored
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 
@@ -114,9 +114,7 @@ def _columns(part, parts, a, p, r, low, high, y):
     first, last = chunk_range(part, parts, a.shape[0], 1)
     for row in range(first, last):
         for f in range(a.shape[1]):
-            value = p[f] * as_float(a[row, f]) + r[f]
-            value = value if value > low or value != value else low
-            y[row, f] = as_element(high if value > high else value, y)
+            y[row, f] = as_held(p[f] * as_float(a[row, f]) + r[f], low, high, y)
 
 
 @inlined
@@ -334,6 +332,11 @@ def half_columns() -> Any:
     return _columns_of(HALVES)
 
 
+def float16_columns() -> Any:
+    """That of float16."""
+    return _columns_of(FLOAT16S)
+
+
 def _gradient_columns_of(kind: Any) -> Any:
     """`run(pool, parts, g, x, scale, offset, by_mean, by_variance, epsilon, high, choice, ...)`.
 
@@ -376,3 +379,8 @@ def gradient_columns() -> Any:
 def half_gradient_columns() -> Any:
     """That of bfloat16."""
     return _gradient_columns_of(HALVES)
+
+
+def float16_gradient_columns() -> Any:
+    """That of float16."""
+    return _gradient_columns_of(FLOAT16S)

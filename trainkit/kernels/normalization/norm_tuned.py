@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
@@ -53,8 +53,19 @@ def _column_kernels(prefix: str) -> _ColumnKernels:
     )
 
 
-KERNELS = {_F32: _column_kernels(""), bfloat16.dtype: _column_kernels("half_")}
-"""By the dtype of what is normalized. Bits of bfloat16 are read, and float32 rounded once."""
+_F16 = np.dtype(np.float16)
+_KERNELS = {
+    _F32: _column_kernels(""),
+    bfloat16.dtype: _column_kernels("half_"),
+    _F16: _column_kernels("float16_"),
+}
+_BITS = {bfloat16.dtype: np.uint16, _F16: np.int16}
+"""As what kernels take the bits of 16-bit floats, which they sum in float32 and round once."""
+
+
+def has_column_kernels(dtype: Any) -> bool:
+    """Whether batches of this dtype are normalized by kernels."""
+    return dtype in _KERNELS and (dtype != _F16 or target.converts_float16())
 
 
 class Rectifier(NamedTuple):
@@ -79,9 +90,9 @@ WORKERS = 16
 
 
 def _matrix(x: Array, features: int) -> Array:
-    """Rows of features as a kernel takes them: float32, or the bits of bfloat16."""
+    """Rows of features as a kernel takes them: float32, or the bits of 16-bit floats."""
     rows = owned(x).reshape(-1, features)
-    return rows if rows.dtype is _F32 else rows.view(np.uint16)
+    return rows if rows.dtype is _F32 else rows.view(_BITS[rows.dtype])
 
 
 def _filled(vector: Array | None, features: int, value: float) -> Array:
@@ -125,20 +136,19 @@ def normalized_rows_gradient(
 
 def columns_are_compiled() -> bool:
     """Whether all kernels over columns are at hand, so that they serve from the first call."""
-    return all(
-        family.find((), 0.0) is not None for kernels in KERNELS.values() for family in kernels
-    )
+    families = [f for dtype in filter(has_column_kernels, _KERNELS) for f in _KERNELS[dtype]]
+    return all(family.find((), 0.0) is not None for family in families)
 
 
 def _column_kernel(
     x: Array, axis: tuple[int, ...], vectors: Sequence[Array | None], backward: bool = False
 ) -> Any:
     """The kernel that normalizes `x` over all axes but the last, `None` where there is none."""
-    kernels = KERNELS.get(x.dtype)
-    if kernels is None or axis != (x.ndim - 1,) or not x.size:
+    if not has_column_kernels(x.dtype) or axis != (x.ndim - 1,) or not x.size:
         return None
-    if not all(v is None or (v.dtype in KERNELS and v.size) for v in vectors):
+    if not all(v is None or (has_column_kernels(v.dtype) and v.size) for v in vectors):
         return None
+    kernels = _KERNELS[x.dtype]
     family = kernels.backward if backward else kernels.forward
     return family.find((), _seconds(x, 4))
 
