@@ -143,7 +143,7 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
         kernels/convolution/winograd_tuned.py _MOST_SHARES _SHARE_TILES
-        kernels/elementwise/half_casts_tuned.py FEWEST
+        kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS

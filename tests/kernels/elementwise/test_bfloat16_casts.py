@@ -15,7 +15,8 @@ from trainkit.ops.neural.gated_activations import gelu_erf_gradient
 pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
 
 BF16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
-SIZES = [casts.FEWEST, casts.FEWEST + 1, 3 * casts.FEWEST + 77]
+LARGE = 1 << 14  # enough for every kernel
+SIZES = [LARGE, LARGE + 1, 3 * LARGE + 77]
 
 
 def assert_same_bits(y, expected):
@@ -79,10 +80,10 @@ def layouts(x):
     return {
         "rows": square,
         "columns": square.T,
-        "gaps": x[: 2 * casts.FEWEST : 2],
+        "gaps": x[: 2 * LARGE : 2],
         "turned round": x[::-1],
         "cube": x[: 32 * 32 * 16].reshape(32, 32, 16).transpose(0, 2, 1),
-        "repeated": np.broadcast_to(x[:1], (casts.FEWEST,)),
+        "repeated": np.broadcast_to(x[:1], (LARGE,)),
         "empty": x[:0],
         "number": x[0].reshape(()),
     }
@@ -91,9 +92,9 @@ def layouts(x):
 @pytest.mark.parametrize(
     ("dtype", "target"), [(F32, BF16), (BF16, F32), (F32, F16), (F16, F32)], ids=str
 )
-@pytest.mark.parametrize("layout", layouts(np.zeros(4 * casts.FEWEST)))
+@pytest.mark.parametrize("layout", layouts(np.zeros(4 * LARGE)))
 def test_layouts_are_those_of_numpy(rng, dtype, target, layout):
-    x = layouts(rng.normal(size=4 * casts.FEWEST).astype(dtype))[layout]
+    x = layouts(rng.normal(size=4 * LARGE).astype(dtype))[layout]
     assert_same_bits(casts.cast_array(x, target), x.astype(target))
     assert casts.cast_array(x, dtype) is x
     np.testing.assert_array_equal(casts.cast_array(x, np.float64), x.astype(np.float64))
@@ -155,3 +156,12 @@ def test_the_slope_of_gelu_is_the_kernels(rng, monkeypatch, compiled):
     slope = tk.function(gelu_erf_gradient) if compiled else gelu_erf_gradient
     wide = elementwise_tuned.gelu_erf_gradient(*(a.numpy().astype(F32) for a in (g, x)))
     np.testing.assert_array_equal(slope(g, x).numpy(), wide.astype(BF16))
+
+
+@pytest.mark.parametrize(("short", "fewest"), [(F16, 1 << 11), (BF16, 1 << 14)])
+def test_few_numbers_are_left_to_numpy(rng, short, fewest):
+    x = rng.normal(size=fewest).astype("float32")
+    assert casts._by_kernel(x, short) is not None
+    assert casts._by_kernel(x.astype(short), F32) is not None
+    assert casts._by_kernel(x[1:], short) is None
+    assert casts._by_kernel(x[1:].astype(short), F32) is None

@@ -358,5 +358,5 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     images = lines(x, facts.sizes)
     pool = _pool(w, batch, channels, filters, groups)
     run(pool, images, source, plan.lines, grads, y, *tables, plan.numbers)
-    result = y.sum(axis=0) if plan.parts > 1 else y[0]
+    result = np.add.reduce(y, 0) if plan.parts > 1 else y[0]
     return result.reshape(*w.window, inside, filters)

@@ -311,4 +311,4 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     shares = min(shares, max(PARTS, pools.planned_threads()))  # few, so each reads whole lines
     lines, grads = _lines(x, (len(x), size, -1)), _lines(g, (len(g), out, -1))
     run(pool, shares, lines, grads, y, forward_table(w), numbers)
-    return y.sum(axis=0).reshape(*w.window, 1, filters)
+    return np.add.reduce(y, 0).reshape(*w.window, 1, filters)

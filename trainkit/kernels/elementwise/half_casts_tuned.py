@@ -17,8 +17,8 @@ Array = Any
 
 _FILE = "elementwise.half_casts_compiled"
 _BF16, _F16, _F32 = bfloat16.dtype, np.dtype(np.float16), np.dtype(np.float32)
-FEWEST = 1 << 14
-"""Elements from which on the kernel pays."""
+FEWEST, _FEWEST_OF_BFLOAT16 = 1 << 11, 1 << 14
+"""Elements from which on the kernel pays: of float16, which NumPy converts slowly, fewer."""
 _KERNELS = {
     (_F32, _BF16): Family("bfloat16_narrow", _FILE, "narrow_to_bfloat16", exact=True),
     (_BF16, _F32): Family("bfloat16_widen", _FILE, "widen_bfloat16", exact=True),
@@ -46,7 +46,10 @@ def _by_kernel(x: Array, dtype: Any) -> Array | None:
     family = _KERNELS.get((x.dtype, dtype))
     if family is None or type(x) is not np.ndarray:
         return None
-    if _F16 in (x.dtype, dtype) and not target.converts_float16():
+    short_dtype = x.dtype if dtype == _F32 else dtype
+    if x.size < (_FEWEST_OF_BFLOAT16 if short_dtype == _BF16 else FEWEST):
+        return None
+    if short_dtype == _F16 and not target.converts_float16():
         return None
     run = family.find((), 6 * x.size / BYTES_PER_SECOND)
     if run is None:

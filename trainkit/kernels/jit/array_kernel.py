@@ -38,7 +38,7 @@ _GIVEN = {
     "flat": ("empty(shape, f32)", "{y}.reshape(-1)", "{y}"),
     "rows": ("empty(shape, f32)", "{y}.reshape(-1, width)", "{y}"),
     "each": ("empty(shape[:-1], f32)", "{y}.reshape(-1)", "{y}"),
-    "shares": ("empty((shares, width), f32)", "{y}", "{y}.sum(axis=0)"),
+    "shares": ("empty((shares, width), f32)", "{y}", "add({y}, 0)"),
 }
 """For each layout of a result how it is made, how the kernel takes it, and what is given back."""
 
@@ -149,11 +149,14 @@ class ArrayKernel(Family):
     def _first_call(self, *inputs: Any) -> Any:
         scope: dict[str, Any] = {
             **self._facts,
+            # where NumPy says that something is not finite, which this package keeps to itself
+            "__name__": __name__,
             "find": self.find,
             "owned": owned,
             "shared": shared,
             "ndarray": np.ndarray,
             "empty": np.empty,
+            "add": np.add.reduce,
             "ones": np.ones,
             "zeros": np.zeros,
             "f32": np.dtype(np.float32),

@@ -61,4 +61,4 @@ def _sums_of(rows: Array) -> Array:
 
 
 def _total(sums: Array) -> Array:
-    return (sums[0] if len(sums) == 1 else sums.sum(axis=0)).astype(_BF16)
+    return (sums[0] if len(sums) == 1 else np.add.reduce(sums, 0)).astype(_BF16)
