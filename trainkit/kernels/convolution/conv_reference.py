@@ -285,7 +285,7 @@ def _depthwise(xp: Any, w: Windows, x: Array, kernel: Array, y: Array) -> None:
         total += padded[w.offset(position)][..., None] * weights[position]
 
 
-def _summed(xp: Any, x: Array, axis: Any) -> Array:
+def _add_up(xp: Any, x: Array, axis: Any) -> Array:
     """`x.sum(axis)`, of which NumPy's warnings are silenced as others that name this package."""
     return np.add.reduce(x, axis) if xp is np else x.sum(axis)
 
@@ -295,7 +295,7 @@ def _depthwise_back(xp: Any, w: Windows, g: Array, kernel: Array, result: Array)
     wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = xp.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
     for position in product(*map(range, w.window)):
-        padded[w.offset(position)] += _summed(xp, wide * weights[position], -1)
+        padded[w.offset(position)] += _add_up(xp, wide * weights[position], -1)
     result[...] = padded[w.interior]
 
 
@@ -306,4 +306,4 @@ def _depthwise_kernel(xp: Any, w: Windows, x: Array, g: Array, result: Array) ->
     outer = tuple(range(wide.ndim - 2))
     for position in product(*map(range, w.window)):
         inputs = padded[w.offset(position)][..., None]
-        result[(*position, 0)] = _summed(xp, inputs * wide, outer).reshape(-1)
+        result[(*position, 0)] = _add_up(xp, inputs * wide, outer).reshape(-1)

@@ -48,7 +48,7 @@ def _round_to_float16(builder, value):
     return builder.bitcast(builder.fptrunc(value, ir.HalfType()), I16)
 
 
-def _unchanged(builder, value):
+def _identity(builder, value):
     return value
 
 
@@ -62,7 +62,7 @@ def as_float(typing, element):
     """An element of an array of float32, or of the bits of 16-bit floats, as float32."""
 
     def codegen(context, builder, signature, arguments):
-        return _WIDEN.get(signature.args[0], _unchanged)(builder, arguments[0])
+        return _WIDEN.get(signature.args[0], _identity)(builder, arguments[0])
 
     return types.float32(element), codegen
 
@@ -72,7 +72,7 @@ def as_element(typing, value, array):
     """The float32 `value` as an element of `array`, rounded where that holds 16-bit floats."""
 
     def codegen(context, builder, signature, arguments):
-        return _ROUND.get(signature.return_type, _unchanged)(builder, arguments[0])
+        return _ROUND.get(signature.return_type, _identity)(builder, arguments[0])
 
     return array.dtype(value, array), codegen
 
@@ -83,8 +83,8 @@ def as_stored(typing, value, array):
 
     def codegen(context, builder, signature, arguments):
         kind = signature.args[1].dtype
-        bits = _ROUND.get(kind, _unchanged)(builder, arguments[0])
-        return _WIDEN.get(kind, _unchanged)(builder, bits)
+        bits = _ROUND.get(kind, _identity)(builder, arguments[0])
+        return _WIDEN.get(kind, _identity)(builder, bits)
 
     return types.float32(value, array), codegen
 
@@ -106,6 +106,6 @@ def as_held(typing, value, low, high, array):
         else:
             value = builder.select(builder.fcmp_unordered(">", value, low), value, low)
         value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
-        return _ROUND.get(kind, _unchanged)(builder, value)
+        return _ROUND.get(kind, _identity)(builder, value)
 
     return array.dtype(value, low, high, array), codegen
