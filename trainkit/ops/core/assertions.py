@@ -7,7 +7,7 @@ shapes and dtypes are checked at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from trainkit.ops.math.comparisons import (
 from trainkit.ops.math.elementwise import absolute, subtract
 from trainkit.ops.math.predicates import all as all_
 
+Holds = Callable[[Any, Any], Any]
+
 
 def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; a list or shape takes the dtype of the other."""
@@ -47,9 +49,7 @@ def _text(name: str, symbol: str, message: Any, summarize: Any) -> str:
     return f"{head}{name}: the condition x {symbol} y does not hold for all elements"
 
 
-def _compare(
-    name: str, symbol: str, holds: Callable[[Any, Any], Any], x: Any, y: Any, message: Any
-) -> None:
+def _compare(name: str, symbol: str, holds: Holds, x: Any, y: Any, message: Any) -> None:
     a, b = _pair(x, y)
     _check(holds(a, b), _text(name, symbol, message, None), a, b)
 
@@ -82,123 +82,74 @@ def assert_equal(
     _compare("assert_equal", "==", equal, x, y, message)
 
 
-def assert_none_equal(
-    x: TensorLike,
-    y: TensorLike,
-    message: str | None = None,
-    summarize: Any = None,
-    name: str | None = None,
-) -> None:
-    """Raise `InvalidArgumentError` unless x != y for all elements, after broadcasting.
+class _Comparison(Protocol):
+    def __call__(
+        self,
+        x: TensorLike,
+        y: TensorLike,
+        message: str | None = None,
+        summarize: Any = None,
+        name: str | None = None,
+    ) -> None: ...
+
+
+class _SignCheck(Protocol):
+    def __call__(
+        self,
+        x: TensorLike,
+        message: str | None = None,
+        summarize: Any = None,
+        name: str | None = None,
+    ) -> None: ...
+
+
+def _describe(function: Any, name: str, condition: str, example: str) -> Any:
+    """`function` as one of this module that raises unless `condition` holds."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Raise `InvalidArgumentError` unless {condition}.
 
     Example:
-        >>> tk.debugging.assert_none_equal([1, 2], [3, 4])
+        >>> tk.debugging.{name}({example})
     """
-    _compare("assert_none_equal", "!=", not_equal, x, y, message)
+    return function
 
 
-def assert_less(
-    x: TensorLike,
-    y: TensorLike,
-    message: str | None = None,
-    summarize: Any = None,
-    name: str | None = None,
-) -> None:
-    """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting.
+def _comparison(name: str, symbol: str, holds: Holds, example: str) -> _Comparison:
+    """The assertion that all elements of two tensors compare so."""
 
-    Example:
-        >>> tk.debugging.assert_less([1, 2], 3)
-    """
-    _compare("assert_less", "<", less, x, y, message)
+    def check(
+        x: TensorLike,
+        y: TensorLike,
+        message: str | None = None,
+        summarize: Any = None,
+        name: str | None = None,
+    ) -> None:
+        _compare(check.__name__, symbol, holds, x, y, message)
 
-
-def assert_less_equal(
-    x: TensorLike,
-    y: TensorLike,
-    message: str | None = None,
-    summarize: Any = None,
-    name: str | None = None,
-) -> None:
-    """Raise `InvalidArgumentError` unless x <= y for all elements, after broadcasting.
-
-    Example:
-        >>> tk.debugging.assert_less_equal([1, 2], 2)
-    """
-    _compare("assert_less_equal", "<=", less_equal, x, y, message)
+    condition = f"x {symbol} y for all elements, after broadcasting"
+    return cast(_Comparison, _describe(check, name, condition, example))
 
 
-def assert_greater(
-    x: TensorLike,
-    y: TensorLike,
-    message: str | None = None,
-    summarize: Any = None,
-    name: str | None = None,
-) -> None:
-    """Raise `InvalidArgumentError` unless x > y for all elements, after broadcasting.
+def _sign(name: str, symbol: str, holds: Holds, elements: str, example: str) -> _SignCheck:
+    """The assertion that all elements of a tensor compare so with 0."""
 
-    Example:
-        >>> tk.debugging.assert_greater([2, 3], 1)
-    """
-    _compare("assert_greater", ">", greater, x, y, message)
+    def check(
+        x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
+    ) -> None:
+        _compare(check.__name__, symbol, holds, x, 0, message)
+
+    return cast(_SignCheck, _describe(check, name, f"all elements are {elements}", example))
 
 
-def assert_greater_equal(
-    x: TensorLike,
-    y: TensorLike,
-    message: str | None = None,
-    summarize: Any = None,
-    name: str | None = None,
-) -> None:
-    """Raise `InvalidArgumentError` unless x >= y for all elements, after broadcasting.
-
-    Example:
-        >>> tk.debugging.assert_greater_equal([1, 2], 1)
-    """
-    _compare("assert_greater_equal", ">=", greater_equal, x, y, message)
-
-
-def assert_positive(
-    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
-) -> None:
-    """Raise `InvalidArgumentError` unless all elements are above 0.
-
-    Example:
-        >>> tk.debugging.assert_positive([1, 2])
-    """
-    _compare("assert_positive", ">", greater, x, 0, message)
-
-
-def assert_negative(
-    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
-) -> None:
-    """Raise `InvalidArgumentError` unless all elements are below 0.
-
-    Example:
-        >>> tk.debugging.assert_negative([-1, -2])
-    """
-    _compare("assert_negative", "<", less, x, 0, message)
-
-
-def assert_non_negative(
-    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
-) -> None:
-    """Raise `InvalidArgumentError` unless all elements are 0 or above.
-
-    Example:
-        >>> tk.debugging.assert_non_negative([0, 1])
-    """
-    _compare("assert_non_negative", ">=", greater_equal, x, 0, message)
-
-
-def assert_non_positive(
-    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
-) -> None:
-    """Raise `InvalidArgumentError` unless all elements are 0 or below.
-
-    Example:
-        >>> tk.debugging.assert_non_positive([0, -1])
-    """
-    _compare("assert_non_positive", "<=", less_equal, x, 0, message)
+assert_none_equal = _comparison("assert_none_equal", "!=", not_equal, "[1, 2], [3, 4]")
+assert_less = _comparison("assert_less", "<", less, "[1, 2], 3")
+assert_less_equal = _comparison("assert_less_equal", "<=", less_equal, "[1, 2], 2")
+assert_greater = _comparison("assert_greater", ">", greater, "[2, 3], 1")
+assert_greater_equal = _comparison("assert_greater_equal", ">=", greater_equal, "[1, 2], 1")
+assert_positive = _sign("assert_positive", ">", greater, "above 0", "[1, 2]")
+assert_negative = _sign("assert_negative", "<", less, "below 0", "[-1, -2]")
+assert_non_negative = _sign("assert_non_negative", ">=", greater_equal, "0 or above", "[0, 1]")
+assert_non_positive = _sign("assert_non_positive", "<=", less_equal, "0 or below", "[0, -1]")
 
 
 def assert_near(
