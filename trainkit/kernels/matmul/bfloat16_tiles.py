@@ -138,6 +138,8 @@ def half_tile(
     signature = types.void(*literals, *(types.intp,) * 12)
 
     def tile_of(is_tall):
+        """The name and the code of a function for all rows of the tile, or for its first half."""
+
         def write(builder, operands):
             tile = _TILES[tuple(sizes[:2])](builder, *sizes[3:])
             masks = tile.masks(operands[-1]) if sizes[2] else None

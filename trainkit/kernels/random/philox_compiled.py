@@ -33,7 +33,7 @@ _BYTE = _WORD(8)
 
 
 @numba.njit(inline="always")
-def _high(a, low, high):
+def _high_word(a, low, high):
     """The upper word of a product, by halves: for these LLVM has vectors."""
     a_low, a_high = a & _LOW, a >> _HALF
     middle = a_high * low + ((a_low * low) >> _HALF)
@@ -43,7 +43,7 @@ def _high(a, low, high):
 
 @numba.njit(inline="always")
 def _round(c0, c1, c2, c3, k0, k1):
-    high0, high1 = _high(c0, _A_LOW, _A_HIGH), _high(c2, _B_LOW, _B_HIGH)
+    high0, high1 = _high_word(c0, _A_LOW, _A_HIGH), _high_word(c2, _B_LOW, _B_HIGH)
     return high1 ^ c1 ^ k0, c2 * _B, high0 ^ c3 ^ k1, c0 * _A
 
 
