@@ -84,7 +84,7 @@ class Embedding(Layer):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
-        config.pop("weights", None)
+        config.pop("weights", None)  # the first values, which a saved layer has as its own
         return config
 
     def build(self, input_shape: Any = None) -> None:

@@ -92,7 +92,7 @@ def tensor(value: Any) -> Tensor:
     return convert_to_tensor(value)
 
 
-def known(value: Any) -> Any:
+def known_array(value: Any) -> Any:
     """The array of a value, or `None` where it is not known before the graph runs."""
     if isinstance(value, np.ndarray):
         return value
@@ -112,7 +112,7 @@ def numbers(value: Any, what: str) -> tuple[int, ...]:
     Raises:
         UnimplementedError: its values are not known.
     """
-    array = known(value)
+    array = known_array(value)
     if array is None:
         raise UnimplementedError(
             f"{what} depends on values that are known only when the graph runs; that is supported "
@@ -123,7 +123,7 @@ def numbers(value: Any, what: str) -> tuple[int, ...]:
 
 def sizes(value: Any) -> Any:
     """A shape as a tuple of ints, and of scalar tensors where sizes are not known."""
-    array = known(value)
+    array = known_array(value)
     if array is not None:
         return tuple(int(n) for n in array.ravel())
     if isinstance(value, Elements):

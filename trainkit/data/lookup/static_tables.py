@@ -111,6 +111,11 @@ class TextFileInitializer(KeyValueTensorInitializer):
 
 
 def _column(lines: list[str], index: int, dtype: Any, delimiter: str, offset: int) -> list[Any]:
+    """What stands at `index` of each line, as `dtype`; line numbers begin at `offset`.
+
+    Raises:
+        InvalidArgumentError: a line has too few columns, or what stands there is no number.
+    """
     if index == TextFileIndex.LINE_NUMBER:
         return list(range(offset, offset + len(lines)))
     if index == TextFileIndex.WHOLE_LINE:

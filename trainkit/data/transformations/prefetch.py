@@ -207,7 +207,7 @@ class AheadStage(Stage):
             self.load(self.state())
 
     def _take_result(self, element: Any) -> Leaves:
-        """The element that the thread handed over."""
+        """The next element, of what the thread handed over: here that is it already."""
         leaves: Leaves = element
         return leaves
 

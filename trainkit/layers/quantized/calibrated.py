@@ -106,7 +106,7 @@ class Calibrated(Projection):
     # ------------------------------------------------------------------ calling
 
     def _integers(self) -> Any:
-        """A row for each output."""
+        """The whole numbers of the kernel, a row for each output, of bytes that hold several."""
         packed, columns = self.quantized_kernel.value(), self._unpacked_columns
         bits = self._weight_bits
         if bits not in _PER_BYTE:

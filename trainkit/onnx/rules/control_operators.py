@@ -15,7 +15,7 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.graph.control_flow.tensor_array import TensorArray
 from trainkit.onnx.graph_records import ImportedGraph
-from trainkit.onnx.imported_values import axis_of, dims, known, numbers, rank, tensor
+from trainkit.onnx.imported_values import axis_of, dims, known_array, numbers, rank, tensor
 from trainkit.onnx.operator_rules import NodeCall, onnx_rule
 
 MOST_UNROLLED = 64  # rounds of a loop that become nodes of their own in a traced graph
@@ -31,7 +31,7 @@ def _graph(call: NodeCall, name: str) -> ImportedGraph:
 @onnx_rule("If")
 def _if(call: NodeCall, condition: Any) -> Any:
     branches = [_graph(call, f"{name}_branch") for name in ("then", "else")]
-    array = known(condition)
+    array = known_array(condition)
     if array is not None:
         return tuple(call.run.results(branches[0 if array.ravel()[0] else 1], []))
 
@@ -45,8 +45,8 @@ def _if(call: NodeCall, condition: Any) -> Any:
 @onnx_rule("Loop")
 def _loop(call: NodeCall, most: Any, condition: Any, *carried: Any) -> Any:
     body = _graph(call, "body")
-    count = None if most is None else known(most)
-    first = np.array(True) if condition is None else known(condition)
+    count = None if most is None else known_array(most)
+    first = np.array(True) if condition is None else known_array(condition)
     if first is not None and (most is None or count is not None):
         limit = None if count is None else int(count.ravel()[0])
         results = _unroll(call, body, limit, bool(np.ravel(first)[0]), list(carried))
@@ -64,7 +64,7 @@ def _unroll(
     call: NodeCall, body: ImportedGraph, limit: int | None, goes_on: bool, state: list[Any]
 ) -> Any:
     """The results round by round, `None` if it depends on later values when the loop ends."""
-    is_eager = all(isinstance(x, list) or known(x) is not None for x in state)
+    is_eager = all(isinstance(x, list) or known_array(x) is not None for x in state)
     if not is_eager and (limit is None or limit > MOST_UNROLLED):
         return None
     most = MOST_UNROLLED if trace_state.current_trace() is not None else math.inf
@@ -75,7 +75,7 @@ def _unroll(
             return None
         inputs = [np.array(rounds, np.int64), np.array(True), *state]
         decision, *outputs = call.run.results(body, inputs)
-        now = known(decision)
+        now = known_array(decision)
         if now is None:
             return None
         state, rows = outputs[: len(state)], outputs[len(state) :]

@@ -9,7 +9,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import Tensor
-from trainkit.onnx.imported_values import ChannelsLast, dtype_of, known, rank, tensor
+from trainkit.onnx.imported_values import ChannelsLast, dtype_of, known_array, rank, tensor
 from trainkit.onnx.operator_rules import ELEMENTWISE, RULES, NodeCall, onnx_rule
 from trainkit.onnx.tensor_reading import dtype_name
 
@@ -106,7 +106,7 @@ def _clip(call: NodeCall, x: Any, low: Any = None, high: Any = None) -> Tensor:
     if call.version < 11:
         low, high = call.float("min", None), call.float("max", None)
     y = tensor(x)
-    limits = [bound if isinstance(bound, float) else known(bound) for bound in (low, high)]
+    limits = [bound if isinstance(bound, float) else known_array(bound) for bound in (low, high)]
     if limits == [0.0, 6.0] and y.dtype.is_floating:
         return ops.relu6(y)  # the same bits, and done together with what stands before it
     for bound, limited in ((low, ops.maximum), (high, ops.minimum)):

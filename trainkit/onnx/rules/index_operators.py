@@ -10,7 +10,15 @@ from trainkit import ops
 from trainkit.core.dtypes import int64
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.onnx.imported_values import axis_of, dims, known, live_sizes, numbers, rank, tensor
+from trainkit.onnx.imported_values import (
+    axis_of,
+    dims,
+    known_array,
+    live_sizes,
+    numbers,
+    rank,
+    tensor,
+)
 from trainkit.onnx.operator_rules import NodeCall, onnx_rule
 from trainkit.ops.core.dynamic_shapes import needs_values
 
@@ -20,7 +28,7 @@ _PLAIN, _REDUCTIONS = "none", "none,add,mul,min,max".split(",")
 @onnx_rule("Gather")
 def _gather(call: NodeCall, x: Any, indices: Any) -> Tensor:
     axis = axis_of(call.int("axis", 0), rank(x))
-    array = known(indices)
+    array = known_array(indices)
     if array is not None and array.ndim == 0:
         return tensor(x)[(*[slice(None)] * axis, int(array))]
     return ops.take(tensor(x), tensor(indices), axis=axis)

@@ -13,7 +13,7 @@ from trainkit.onnx.imported_values import (
     axes_of,
     axis_of,
     channels_last,
-    known,
+    known_array,
     live_sizes,
     rank,
     tensor,
@@ -141,7 +141,7 @@ def _lrn(call: NodeCall, x: Any) -> Any:
 def _dropout(call: NodeCall, x: Any, ratio: Any = None, mode: Any = None) -> Any:
     share: Any = call.float("ratio", 0.5)
     if ratio is not None:
-        array = known(ratio)
+        array = known_array(ratio)
         if array is None:
             raise UnimplementedError("the ratio of a dropout has to be known before the graph runs")
         share = float(array.ravel()[0])

@@ -14,7 +14,7 @@ from trainkit.onnx.imported_values import (
     axes_of,
     dims,
     first_order,
-    known,
+    known_array,
     live_sizes,
     rank,
     sizes,
@@ -161,11 +161,11 @@ def _plans(
     live, fixed = live_sizes(x), dims(x)
     spans = np.array([0.0] * len(axes) + [1.0] * len(axes))
     if call.text("coordinate_transformation_mode", "") == "tf_crop_and_resize":
-        array = known(roi)
+        array = known_array(roi)
         if array is None or array.size != 2 * len(axes):
             raise UnimplementedError("the region has to be known before the graph runs")
         spans = array.ravel()
-    factors = None if scales is None or 0 in dims(scales) else known(scales)
+    factors = None if scales is None or 0 in dims(scales) else known_array(scales)
     if factors is None and new_sizes is None:
         raise UnimplementedError("the scales have to be known before the graph runs")
     outs = None if new_sizes is None else sizes(new_sizes)

@@ -18,7 +18,7 @@ from trainkit.onnx.imported_values import (
     channels_last,
     dims,
     first_order,
-    known,
+    known_array,
     live_sizes,
     numbers,
     rank,
@@ -136,7 +136,7 @@ def _split(call: NodeCall, x: Any, parts: Any = None) -> tuple[Any, ...]:
 
 @onnx_rule("Slice")
 def _slice(call: NodeCall, x: Any, *bounds: Any) -> Any:
-    if all(b is None or known(b) is not None for b in bounds):
+    if all(b is None or known_array(b) is not None for b in bounds):
         key = slice_key(call, dims(x), bounds)
         if isinstance(x, ChannelsLast):
             return ChannelsLast(x.tensor[(key[0], *key[2:], key[1])])
@@ -198,7 +198,7 @@ def _constant_of_shape(call: NodeCall, shape: Any) -> Tensor:
 
 @onnx_rule("Range")
 def _range(call: NodeCall, start: Any, stop: Any, step: Any) -> Tensor:
-    parts = [known(x) for x in (start, stop, step)]
+    parts = [known_array(x) for x in (start, stop, step)]
     if all(p is not None for p in parts):
         a, b, s = (p.ravel()[0] for p in parts)
         if not s:
@@ -211,7 +211,7 @@ def _range(call: NodeCall, start: Any, stop: Any, step: Any) -> Tensor:
 
 
 def _as_scalar(value: Any) -> Any:
-    array = known(value)
+    array = known_array(value)
     return array.ravel()[0].item() if array is not None else ops.reshape(tensor(value), ())
 
 

@@ -14,7 +14,7 @@ from trainkit import ops
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.onnx.imported_values import dtype_of, known, rank, tensor
+from trainkit.onnx.imported_values import dtype_of, known_array, rank, tensor
 from trainkit.onnx.operator_rules import NodeCall, onnx_rule
 
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -109,7 +109,7 @@ def _imputer(call: NodeCall, x: Any) -> Tensor:
 @onnx_rule("ai.onnx.ml:ArrayFeatureExtractor")
 def _array_feature_extractor(call: NodeCall, x: Any, positions: Any) -> Tensor:
     """Elements along the last axis, for all rows."""
-    array = known(positions)
+    array = known_array(positions)
     flat = ops.reshape(tensor(positions), (-1,)) if array is None else np.reshape(array, -1)
     y = ops.take(tensor(x), flat, axis=-1)
     return ops.expand_dims(y, 0) if rank(x) == 1 else y

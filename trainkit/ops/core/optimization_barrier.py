@@ -29,5 +29,6 @@ optimization_barrier.gradients(lambda g, y, x, signal: g, None)
 
 @optimization_barrier.batch_by
 def _stacks(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Under `vectorized_map` both inputs are stacks, which one barrier holds back together."""
     x, signal = inputs
     return primitive.op(stacked(x, count), stacked(signal, count))

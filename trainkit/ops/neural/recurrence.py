@@ -257,6 +257,7 @@ def _gru(
 def _gru_gradient_rule(
     by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *saved: Any, reset_after: bool = True
 ) -> Any:
+    """Gradients by the projected inputs, the first state, the kernel and its bias, like these."""
     shapes = (projected.shape, h.shape, kernel.shape, kernel.shape[1:])
     return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
 
