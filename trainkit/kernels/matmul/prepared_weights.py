@@ -105,6 +105,29 @@ class _WeightResults:
         self.owners = self.results = None
 
 
+class _Patience:
+    """Counts calls with the same arrays, which are held only once they have come often enough."""
+
+    __slots__ = ("_arrays", "_calls", "_needed")
+
+    def __init__(self) -> None:
+        self._arrays: tuple[weakref.ref[Array], ...] = ()
+        self._calls, self._needed = 0, 1
+
+    def prolong(self) -> None:
+        """Wait for twice as many calls from now on: what was held has not come again."""
+        self._needed = min(2 * self._needed, _MOST_CALLS)
+
+    def is_over(self, *arrays: Array) -> bool:
+        """Count a call with these arrays, and say whether they are to be held."""
+        last = [reference() for reference in self._arrays]
+        if len(last) != len(arrays) or not all(map(is_, last, arrays)):
+            self._arrays, self._calls = tuple(map(weakref.ref, arrays)), 0
+            return False
+        self._calls += 1
+        return self._calls >= self._needed
+
+
 class PreparedResults:
     """What a function gives of arrays of weights, as long as these are the same.
 
@@ -112,13 +135,12 @@ class PreparedResults:
         compute: function of a tuple of arrays to one of results.
     """
 
-    __slots__ = ("_calls", "_compute", "_last", "_memory", "_needed")
+    __slots__ = ("_compute", "_memory", "_patience")
 
     def __init__(self, compute: Callable[[tuple[Array, ...]], tuple[Array, ...]]) -> None:
         self._compute = compute
         self._memory: _WeightResults | None = None
-        self._last: tuple[Any, ...] = ()
-        self._calls, self._needed = 0, 1
+        self._patience = _Patience()
 
     def __reduce__(self) -> Any:
         return PreparedResults, (self._compute,)  # a copy begins anew
@@ -133,13 +155,8 @@ class PreparedResults:
                 return results  # type: ignore[no-any-return]
             self._memory = None
             if owners is not None:
-                self._needed = min(2 * self._needed, _MOST_CALLS)
-        last = [reference() for reference in self._last]
-        if len(last) != len(arrays) or not all(map(is_, last, arrays)):
-            self._last, self._calls = tuple(map(weakref.ref, arrays)), 0
-            return self._compute(arrays)
-        self._calls += 1
-        if self._calls < self._needed:
+                self._patience.prolong()
+        if not self._patience.is_over(*arrays):
             return self._compute(arrays)
         # in the list before they are computed: a writer that ends meanwhile lets go of them
         memory = _WeightResults(arrays)
@@ -151,16 +168,15 @@ class PreparedResults:
 
 
 class PreparedWeights:
-    """The weights of one operation of a program."""
+    """The weights of one operation of a program, in strips once they have come often enough."""
 
-    __slots__ = ("_calls", "_last", "_layout", "_needed", "_strips")
+    __slots__ = ("_layout", "_patience", "_strips")
 
     def __init__(self) -> None:
         self._strips: _Strips | None = None
         # of strips of a whole array, which then tells by itself whether they are current
         self._layout: Any = _NO_LAYOUT
-        self._last: Callable[[], Any] | None = None
-        self._calls, self._needed = 0, 1
+        self._patience = _Patience()
 
     def __reduce__(self) -> Any:
         return PreparedWeights, ()  # a copy begins anew
@@ -199,12 +215,8 @@ class PreparedWeights:
                 return array
             self._strips = None
             if strips.owner is not None:
-                self._needed = min(2 * self._needed, _MOST_CALLS)
-        if self._last is None or self._last() is not owner:
-            self._last, self._calls = weakref.ref(owner), 0
-            return None
-        self._calls += 1
-        if self._calls < self._needed:
+                self._patience.prolong()
+        if not self._patience.is_over(owner):
             return None
         self._strips = _strips_of(owner, key, weights, prepare)
         self._layout = layout if _is_whole(weights, owner) else _NO_LAYOUT
