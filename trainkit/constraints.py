@@ -9,6 +9,7 @@ from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.configurable import Configurable
+from trainkit.ops.neural.normalization import EPSILON as _EPSILON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +18,6 @@ T = TypeVar("T")
 
 
 CONSTRAINTS = Registry("constraints", "constraint")
-
-_EPSILON = 1e-7  # keeps a norm of 0 from dividing by 0
 
 
 class Constraint(Configurable, family=CONSTRAINTS):

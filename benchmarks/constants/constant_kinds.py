@@ -20,13 +20,9 @@ VARIED_WITH = {
     "SWITCH_SECONDS": """
         kernels/attention/attention_tuned.py _SCORE_BYTES
         kernels/coding/png_rows.py _ROW_SECONDS
-        kernels/jit/kernel_family.py FLOPS_PER_SECOND BYTES_PER_SECOND BFLOAT16_SECONDS
-        kernels/convolution/conv_tuned.py COPY_RATE STEPS_SECONDS
+        kernels/jit/kernel_family.py PRODUCT_SECONDS BYTE_SECONDS BFLOAT16_SECONDS
+        kernels/convolution/conv_tuned.py STEPS_SECONDS
         kernels/recurrent/recurrent_tuned.py STEP_SECONDS
-        kernels/matmul/bfloat16_tuned.py _SECONDS
-        kernels/matmul/int8_tuned.py _PLAIN
-        kernels/matmul/product_tuned.py _SECONDS
-        kernels/reductions/reductions_tuned.py _SUM_SECONDS
         optimizers/base/flat_update.py _SECONDS_PER_STEP
     """,
 }
@@ -46,7 +42,7 @@ OF_NO_MACHINE = {
         autodiff/vjps_on_arrays.py _FULL
         autodiff/test_case.py _SEED _TOLERANCES
         core/fingerprints.py _WORD _K0 _MURMUR _START
-        core/rng.py WORDS_PER_BLOCK _MASK
+        core/rng.py WORDS_PER_BLOCK WORD_BITS
         graph/tracing/verify.py _RTOL
         kernels/convolution/winograd_compiled.py _OFFSETS
         kernels/convolution/winograd_sizes.py STEP SPAN
@@ -58,14 +54,12 @@ OF_NO_MACHINE = {
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
         kernels/random/philox_compiled.py _FIRST _UNIT
-        kernels/random/random_tuned.py _LOW _HALVES_PER_BLOCK
         kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
         kernels/reductions/reductions_compiled.py _NEGATIVE_INFINITE _GREATEST_NAN _FIRST_NEGATIVE
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
         kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE
         kernels/reductions/row_sums_compiled.py _LANES _BYTES _DEEPEST
         kernels/softmax/softmax_columns.py _LEAST
-        ops/neural/cross_entropy.py EPSILON
         ops/neural/ctc.py _FAR
         ops/neural/fake_quant.py FLOAT8
         ops/neural/normalization.py EPSILON _LEAST_SQUARE
@@ -85,7 +79,8 @@ OF_NO_MACHINE = {
         core/files/folder_descent.py _OTHERS_WRITE _GROUP_WRITES
         graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
-        kernels/convolution/conv_tuned.py _AS_IT_IS _EXPONENT
+        kernels/convolution/conv_tuned.py _EXPONENT
+        kernels/convolution/pixels_tuned.py AS_IT_IS
         kernels/convolution/depthwise_microkernels.py _TO_READ FREE
         kernels/convolution/winograd_transforms.py INPUTS RESULTS
         kernels/jit/code_store.py _DIGEST_BYTES
@@ -142,7 +137,8 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
-        kernels/convolution/winograd_tuned.py _MOST_SHARES _SHARE_TILES
+        kernels/convolution/winograd_tuned.py _SHARE_TILES
+        kernels/convolution/pixels_tuned.py CALLS
         kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
@@ -151,14 +147,14 @@ OF_NO_MACHINE = {
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
-        kernels/matmul/bfloat16_columns_tuned.py _SHARES _FEWEST_ROWS
+        kernels/matmul/bfloat16_columns_tuned.py _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
         kernels/normalization/norm_compiled.py _FEW_COLUMNS
+        kernels/pooling/pool_tuned.py CALLS
         kernels/reductions/reductions_compiled.py _NEAR
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
         kernels/threads/malloc.py LASTING_BYTES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
-        kernels/threads/thread_pool.py FEWEST_COPIED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS
         optimizers/schedules.py _POINTS _USUAL_STEPS
     """,

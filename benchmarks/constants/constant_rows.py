@@ -54,6 +54,7 @@ _SHARED_OUT = (
     "product of int8, 4 x 1024 x 1024",
 )
 _DEPTHWISE = tuple(f"depthwise, gradient by weights, {n} channels" for n in (64, 256, 1024))
+_BATCHES = "batch normalization, 16 images", "batch normalization, 64 images"
 _IN_CONV = "kernels/convolution/"
 
 ROWS = (
@@ -89,8 +90,8 @@ ROWS = (
         together=True,
     ),
     Row(
-        "optimizers/base/flat_update.py",
-        "WIDE",
+        "kernels/threads/thread_pool.py",
+        "FEWEST_COPIED",
         ("Adam, 100 000 weights", "Adam, 600 000 weights"),
         together=True,
     ),
@@ -102,13 +103,9 @@ ROWS = (
             "exp, 200000",
             "sum of two arrays, 50 000 elements",
             "sum of two arrays, 200 000 elements",
+            "exp, 1000000",
+            "sum of two arrays, 1 000 000 elements",
         ),
-        together=True,
-    ),
-    Row(
-        "kernels/elementwise/parallel_ufuncs.py",
-        "_PART",
-        ("exp, 200000", "exp, 1000000", "sum of two arrays, 1 000 000 elements"),
         together=True,
     ),
     Row("kernels/elementwise/parallel_ufuncs.py", "_UNIT", ("exp, 200000",), together=True),
@@ -120,13 +117,8 @@ ROWS = (
             "fused loop, 1000 x 2048",
             "fused rows, 1000 x 2048",
             "fused loop, 4000 x 2048",
+            "function of Adam, 610 000 weights",
         ),
-        together=True,
-    ),
-    Row(
-        "compiler/schedule/parallel.py",
-        "PART_BYTES",
-        ("fused loop, 1000 x 2048", "fused loop, 4000 x 2048", "function of Adam, 610 000 weights"),
         together=True,
     ),
     Row(
@@ -153,10 +145,13 @@ ROWS = (
         "_WIDE_PRODUCT",
         tuple(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
     ),
-    Row(_IN_CONV + "conv_layout.py", "PARTS", ("gradient by weights, 16 filters",)),
-    Row(_IN_CONV + "conv_layout.py", "MOST_WORKERS", ("convolution, 16 filters of 3 channels",)),
     Row(_IN_CONV + "conv_compiled.py", "_PARTS", (_CONV_LARGE, "convolution, 512 filters")),
     Row(_IN_CONV + "conv_compiled.py", "_MOST_ALONE", (_CONV, _CONV_LARGE)),
+    Row(
+        "kernels/threads/thread_pool.py",
+        "MATRIX_SHARES",
+        ("gradient by weights, 16 filters", "depthwise, gradient by weights, 64 channels"),
+    ),
     Row(
         _IN_CONV + "conv_reference.py",
         "COLUMN_BYTES",
@@ -167,7 +162,6 @@ ROWS = (
         "_SHORT_RUN",
         ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
     ),
-    Row(_IN_CONV + "depthwise_tuned.py", "PARTS", ("depthwise, gradient by weights, 64 channels",)),
     Row(_IN_CONV + "depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
     Row(
         "core/cpu/processor.py",
@@ -222,15 +216,14 @@ ROWS = (
         "_FEWEST_COLUMNS",
         ("max, 512 x 1024", "cumsum, 512 x 1024"),
     ),
-    Row("kernels/reductions/reductions_tuned.py", "_SHARES", ("sum, 1024 x 512", "sum, 8192 x 32")),
+    Row(
+        "kernels/threads/thread_pool.py",
+        "VECTOR_SHARES",
+        ("sum, 1024 x 512", "sum, 8192 x 32", *_BATCHES),
+    ),
     Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUNS", ("sum, 1000000",)),
-    Row(
-        "kernels/normalization/norm_tuned.py",
-        "WORKERS",
-        ("batch normalization, 16 images", "batch normalization, 64 images"),
-    ),
     Row(
         "compiler/schedule/rows.py",
         "MOST_BYTES",
@@ -264,7 +257,7 @@ ROWS = (
     Row(
         "kernels/matmul/product_tuned.py",
         "FEWEST_WEIGHTS",
-        ("product, 1 x 784 x 256", "product, 4 x 256 x 1024"),
+        ("product, 1 x 784 x 256", "product, 4 x 256 x 1024", "product of int8, 1 x 256 x 256"),
     ),
     Row("kernels/jit/register_tiles.py", "FAR_BYTES", _ROWS),
     Row("kernels/matmul/row_product_compiled.py", "_TOGETHER", _ROWS),
@@ -275,7 +268,6 @@ ROWS = (
         ("stack of 64 products, 20 x 20 x 20", "stack of 64 products, 32 x 32 x 32"),
     ),
     Row("kernels/matmul/product_tuned.py", "_NARROWEST", ("product, 512 x 512 x 16",)),
-    Row("kernels/matmul/int8_tuned.py", "FEWEST", ("product of int8, 1 x 256 x 256",)),
     Row(
         "kernels/matmul/int8_tuned.py",
         "MOST_ROWS",

@@ -16,7 +16,8 @@ import numpy as np
 from trainkit.core.process import forks
 
 WORDS_PER_BLOCK = 4
-_MASK = (1 << 64) - 1
+WORD_BITS = (1 << 64) - 1
+"""All bits of a word."""
 
 
 def bits(key: int, counter: int, count: int) -> Any:
@@ -37,7 +38,7 @@ def bits(key: int, counter: int, count: int) -> Any:
 
 
 def _words(number: int, count: int) -> Any:
-    return np.array([(number >> (64 * i)) & _MASK for i in range(count)], np.uint64)
+    return np.array([(number >> (64 * i)) & WORD_BITS for i in range(count)], np.uint64)
 
 
 def uniform_floats(key: int, counter: int, count: int, dtype: Any) -> Any:
@@ -121,7 +122,7 @@ def next_seed() -> int:
         if _SEEDS.seed is None:
             return int.from_bytes(os.urandom(8), "little") >> 1
         _SEEDS.derived += 1
-        word = bits(_SEEDS.seed & _MASK, _SEEDS.derived, 1)[0]
+        word = bits(_SEEDS.seed & WORD_BITS, _SEEDS.derived, 1)[0]
         return int(word) >> 1
 
 

@@ -14,10 +14,9 @@ from trainkit.kernels.normalization.norm_tuned import has_column_kernels
 from trainkit.layers.base.arguments import keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.ops.neural.normalization import EPSILON
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
 from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
-
-_EPSILON = 1e-7
 
 
 def _sizes_along(layer: Layer, input_shape: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -269,7 +268,7 @@ class BatchNormalization(Layer):
             return synchronized_moments(x, others, False, mask_weights)
         count = (
             ops.sum(ops.multiply(ops.ones_like(x), mask_weights), axis=others, keepdims=True)
-            + _EPSILON
+            + EPSILON
         )
         mean = ops.sum(ops.multiply(x, mask_weights), axis=others, keepdims=True) / count
         spread = ops.multiply(ops.square(x - mean), mask_weights)

@@ -15,8 +15,8 @@ from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
-from trainkit.losses.regression import EPSILON
 from trainkit.ops.neural import cross_entropy
+from trainkit.ops.neural.normalization import EPSILON
 from trainkit.ops.neural.softmax import powers_share
 from trainkit.ops.neural.softmax_cross_entropy import (
     check_labels,

@@ -8,7 +8,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import FunctionLoss
 from trainkit.losses.registry import LOSSES
-from trainkit.losses.regression import EPSILON
+from trainkit.ops.neural.normalization import EPSILON
 
 
 @LOSSES.add

@@ -11,7 +11,7 @@ from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
-from trainkit.losses.regression import EPSILON
+from trainkit.ops.neural.normalization import EPSILON
 
 
 @LOSSES.add

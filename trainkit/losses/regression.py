@@ -15,8 +15,8 @@ from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.math.norm_clipping import check_bound
+from trainkit.ops.neural.normalization import EPSILON
 
-EPSILON = 1e-7
 """What keeps quotients and logarithms finite."""
 
 

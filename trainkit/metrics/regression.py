@@ -14,8 +14,8 @@ from trainkit.losses import regression as losses
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.means import FunctionMean, Mean, MeanMetricWrapper
 from trainkit.metrics.metric import Metric, add_to, unrecorded
+from trainkit.ops.neural.normalization import EPSILON
 
-EPSILON = 1e-7
 """What keeps quotients finite."""
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.kernels.normalization import norm_reference, norm_tuned
+from trainkit.kernels.threads.thread_pool import VECTOR_SHARES
 
 SHORT = [ml_dtypes.bfloat16, np.float16]
 
@@ -171,7 +172,7 @@ def test_gradients_of_columns_are_summed_row_by_row_in_shares(eager, rng, shape,
         g, x, scale, None, None, (1,), 1e-3, (mean, variance), offset, rectifier
     )
     passed = g if rectifier.kind == 0 else np.where((y > 0) & (y < rectifier.high), g, 0)
-    workers = norm_tuned.WORKERS
+    workers = VECTOR_SHARES
     bounds = [shape[0] * worker // workers for worker in range(workers + 1)]
     shares = [passed[a:b].cumsum(axis=0)[-1] for a, b in itertools.pairwise(bounds)]
     np.testing.assert_array_equal(by_offset, np.cumsum(shares, axis=0)[-1])

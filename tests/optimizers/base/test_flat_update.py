@@ -9,7 +9,8 @@ import trainkit as tk
 from tests.compiler.test_flat import RULES, SCALARS, adam, keeps_the_greatest, lion, results_of
 from trainkit.compiler.flat import FlatProgram
 from trainkit.kernels.jit import kernel_code, kernel_family
-from trainkit.optimizers.base.flat_update import PIECE, UPDATES, WIDE, FlatUpdate
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED as WIDE
+from trainkit.optimizers.base.flat_update import PIECE, UPDATES, FlatUpdate
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.cuda.cuda_table import FIND, declaration, filled, layout, most_members
-from trainkit.compiler.cuda.cuda_vectors import ALIGNMENT, EACH, declarations, is_aligned, name_of
+from trainkit.compiler.cuda.cuda_vectors import EACH, declarations, is_aligned, name_of
 from trainkit.compiler.ir import Buffer, Elementwise, Loop, Number, Operand, View, sources_of
 from trainkit.compiler.schedule.loops import coalesced, spread_strides
 from trainkit.kernels.cuda.cuda_functions import (
@@ -29,7 +29,7 @@ from trainkit.kernels.cuda.cuda_functions import (
     type_of,
     value_type_of,
 )
-from trainkit.kernels.cuda.raw_kernel import blocks_for
+from trainkit.kernels.cuda.raw_kernel import ALIGNMENT, blocks_for
 
 _FEWEST_LONG = 2**31
 """Positions from which on 32 bits are too few to count them."""

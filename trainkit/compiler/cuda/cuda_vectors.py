@@ -9,11 +9,10 @@ import numpy as np
 
 from trainkit.compiler.ir import View
 from trainkit.kernels.cuda.cuda_functions import type_of
+from trainkit.kernels.cuda.raw_kernel import ALIGNMENT
 
 EACH = 4
 """Elements of a vector."""
-ALIGNMENT = 16
-"""Bytes of the widest word of a GPU; arrays that begin at a multiple of it are moved by words."""
 
 
 def name_of(dtype: np.dtype[Any]) -> str:

@@ -13,11 +13,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from trainkit.compiler.ir import Buffer, Loop, Step, View, results_of, sources_of
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PART_NANOSECONDS
 
 FEWEST_BYTES = 1 << 23
 """What loops must read and write for several threads to pay. The weights of small models stay in
 the cache of one core, and sharing them out to two made their steps slower."""
-PART_BYTES = 1 << 18
+PART_BYTES = int(PART_NANOSECONDS / BYTE_NANOSECONDS)
 """About what a thread takes at a time."""
 
 

@@ -36,11 +36,10 @@ def _found(family: kernel_family.Family, q: Array, k: Array, v: Array, *others: 
     if any(a.dtype is not _F32 or not a.size for a in (q, k, v, *others)):
         return None
     scores = math.prod(q.shape[:3]) * k.shape[1]
-    flops = 2 * _products(q, k, v) * (3 if others else 1)
+    products = _products(q, k, v) * (3 if others else 1)
     moved = _SCORE_BYTES * scores * (2 if others else 1)
-    return family.find(
-        (), flops / kernel_family.FLOPS_PER_SECOND + moved / kernel_family.BYTES_PER_SECOND
-    )
+    seconds = kernel_family.PRODUCT_SECONDS * products + kernel_family.BYTE_SECONDS * moved
+    return family.find((), seconds)
 
 
 def _turn(mask: Array | None, sources: int) -> Array:

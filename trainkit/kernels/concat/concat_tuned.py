@@ -84,7 +84,7 @@ def _kernel(rows: int, lengths: Sequence[int]) -> Any:
     if not rows or min(lengths) < _SHORTEST:
         return None
     nbytes = 8 * rows * sum(lengths)
-    return COPIED_ROWS.find((), nbytes / kernel_family.BYTES_PER_SECOND)
+    return COPIED_ROWS.find((), nbytes * kernel_family.BYTE_SECONDS)
 
 
 def _copy(run: Any, source: Array, target: Array) -> None:

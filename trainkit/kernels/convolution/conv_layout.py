@@ -17,6 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import MATRIX_SHARES, PARTS_EACH
 
 Array = Any
 T = TypeVar("T")
@@ -31,8 +33,6 @@ PIXELS_NEAR, PIXELS_FAR = 64, 320
 """Pixels that make up for reading all weights: from the cache of a core, and from farther away."""
 FEWEST_TILES = 16
 """With fewer tiles of weights, images are summed in parts."""
-PARTS = 8
-MOST_WORKERS = 32
 PLANS, SMALL_PLANS = 128, 4096
 """Plans that are kept: 16 bytes for each pixel of an image or of a group of small ones."""
 SMALL_IMAGE = 1024
@@ -318,7 +318,7 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
     # Where several tasks read a group, its padded copy is made beforehand for all of them; else
     # by the task itself, into room of its worker's, which is still in the cache when it is read.
     fill = (2 if apart else 1) if padded else 0
-    slots = min(groups, MOST_WORKERS) if fill == 1 else groups
+    slots = min(groups, PARTS_EACH * pools.compute_threads()) if fill == 1 else groups
     lines = _line_map(source.sizes, sizes, before)
     return PixelPlan(
         lines,
@@ -478,7 +478,7 @@ def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]
     """
     # Each part has sums of its own that are added up at the end, in an order that depends on this
     # number. So neither threads nor caches may decide on it.
-    parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, PARTS)
+    parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, MATRIX_SHARES)
     each = 1
     if not g.by_channel:
         images, lines = _step(g)

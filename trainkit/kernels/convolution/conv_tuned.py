@@ -50,9 +50,6 @@ Array = Any
 _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
 WEIGHTS = kernel_family.Family("conv_weights", "convolution.conv_compiled", "weights")
 
-COPY_RATE = 2e9
-"""Bytes of windows that the plain version copies in a second."""
-
 FEWEST_CHANNELS = 2
 """Gradients by the input are summed for 16 channels at a time: for a single one that is in vain."""
 STEPS_SECONDS = 1e-4
@@ -147,7 +144,7 @@ def _gathers(w: Windows, x: Array, channels: int, filters: int, groups: int) -> 
 def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: int) -> float:
     """Estimate for the plain version: its steps, its products and the windows that it copies."""
     outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
-    each = 2 * filters / groups / kernel_family.FLOPS_PER_SECOND + 4 / COPY_RATE
+    each = kernel_family.PRODUCT_SECONDS * filters / groups + 8 * kernel_family.BYTE_SECONDS
     return groups * STEPS_SECONDS + outputs * columns * each
 
 

@@ -18,7 +18,12 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import (
+    BYTE_NANOSECONDS,
+    MATRIX_SHARES,
+    PRODUCT_NANOSECONDS,
+    shared,
+)
 
 Array = Any
 
@@ -38,8 +43,6 @@ MULTIPLIERS = (1, 2, 4)
 """Filters of a channel that divide the lanes of each processor's registers."""
 WIDEST, LONGEST_STRIDE = 9, 4
 """With wider windows a row of weights and the sums of a tile need more registers than there are."""
-PARTS = 8
-"""Parts of the lines whose gradients are summed apart: shapes alone decide on the bits."""
 _LEAST_BYTES = 512
 """Bytes of a pixel that a task reads side by side, or more: by fewer it takes up to 1.6 times as
 long, whatever the caches are."""
@@ -300,7 +303,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
         return None
     size, out, window, _, x_lines, _ = _vertical(w)
     # As many sums apart, so that threads need not wait for one another; shapes alone decide.
-    parts = min(PARTS, len(x) * out)
+    parts = min(MATRIX_SHARES, len(x) * out)
     y = np.zeros((parts, window * w.window[-1], filters), np.float32)
     start = w.pads[-1][0]
     # Pixels behind the last window would be read for nothing, and count as outside.
@@ -308,7 +311,9 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     chunk = _chunk(window * w.window[-1], filters, parts, pools.planned_threads())
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, chunk
     pool, shares = _work(w, x, g)
-    shares = min(shares, max(PARTS, pools.planned_threads()))  # few, so each reads whole lines
+    shares = min(
+        shares, max(MATRIX_SHARES, pools.planned_threads())
+    )  # few, so each reads whole lines
     lines, grads = _lines(x, (len(x), size, -1)), _lines(g, (len(g), out, -1))
     run(pool, shares, lines, grads, y, forward_table(w), numbers)
     return np.add.reduce(y, 0).reshape(*w.window, 1, filters)

@@ -64,7 +64,7 @@ def spread_pixels(
 
 def _seconds(y: Array) -> float:
     """Estimate of what NumPy takes for a result."""
-    return 2 * float(y.nbytes) / kernel_family.BYTES_PER_SECOND
+    return 2 * float(y.nbytes) * kernel_family.BYTE_SECONDS
 
 
 def _is_served(x: Array) -> bool:

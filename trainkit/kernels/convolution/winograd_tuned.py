@@ -19,7 +19,12 @@ from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, pl
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import (
+    MATRIX_SHARES,
+    PARTS_EACH,
+    PRODUCT_NANOSECONDS,
+    shared,
+)
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -49,8 +54,8 @@ _FEW_TILES = 128
 """So many are one strip, where many weights would have to be read again for each."""
 _SHARED_SUMS = 1 << 18
 """Sums of products of a share of the tiles, at most: half of a usual second cache."""
-_MOST_SHARES, _SHARE_TILES = 8, 384
-"""Shares, and tiles of one of them, at least: adding up their sums takes a thirtieth then."""
+_SHARE_TILES = 384
+"""Tiles of a share, at least: adding up its sums takes a thirtieth then."""
 
 
 def serves(
@@ -165,7 +170,7 @@ def _shares(tiles: int, sums: int) -> int:
     if sums > _SHARED_SUMS or tiles < 2 * _SHARE_TILES:
         return 1
     # a power of two, so that two threads have as many of them as four
-    return min(_MOST_SHARES, 1 << (tiles // _SHARE_TILES).bit_length() - 1)
+    return min(MATRIX_SHARES, 1 << (tiles // _SHARE_TILES).bit_length() - 1)
 
 
 class _Division(NamedTuple):
@@ -185,6 +190,7 @@ class _Division(NamedTuple):
 
 
 def _division(tiles: int, channels: int, width: int, blocks: int, rows: int) -> _Division:
+    """So that a strip stays in the cache, and every thread has two tasks where it can."""
     threads = pools.compute_threads()
     if tiles <= _FEW_TILES and (tiles <= _FEWEST_TILES or blocks >= min(threads, 4)):
         return _Division(tiles, blocks, blocks, alone=True)
@@ -288,6 +294,19 @@ def _results(
     seconds: float,
     turn: bool,
 ) -> Array | None:
+    """A convolution and its bias, at least `low`, or `None` where it is left to direct sums.
+
+    Transforms add numbers up before they are multiplied, so that one that is infinite would leave
+    NaN around it: the kernel notes whether that came about, and nothing is given then.
+
+    Args:
+        operands: images, kernel and bias.
+        before: lines and points of zeros that stand before an image.
+        out: sizes of the result's images.
+        low: the smallest result.
+        seconds: what direct sums take.
+        turn: the kernel is turned around, as in the gradient by the images.
+    """
     x, kernel, shift = operands
     family = HALF_RESULTS if x.dtype == bfloat16.dtype else RESULTS
     run = family.find((_sixteens(len(shift)),), seconds)

@@ -11,6 +11,10 @@ from trainkit.core.process import forks
 
 THREADS = 256
 """Threads of a block, where nothing asks for another number."""
+MOST_THREADS, WARP = 1024, 32
+"""Threads that a block may have, and those of it that run together."""
+ALIGNMENT = 16
+"""Bytes of the widest word of a GPU; arrays that begin at a multiple of it are moved by words."""
 MOST_BLOCKS = 4096
 """Blocks of a launch; their threads go on to further elements."""
 ROUNDED = ("--fmad=false",)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.process import forks
+from trainkit.kernels.cuda.raw_kernel import ALIGNMENT
 from trainkit.kernels.cudnn import deferred, frontend, plan_choice, plan_store
 from trainkit.kernels.cudnn.description import Description
 from trainkit.kernels.matmul.matmul_gpu import takes_tf32
@@ -21,9 +22,6 @@ from trainkit.kernels.threads import pools
 
 Array = Any
 Describe = Callable[..., None]
-
-ALIGNED = 16
-"""Bytes: the engines of cuDNN load that many at once, so arrays have to begin at a multiple."""
 
 
 class Numerics(NamedTuple):
@@ -186,7 +184,7 @@ def _warn(reason: str) -> None:
 def ready(xp: Any, x: Array) -> Array:
     """`x` as cuDNN takes it: in row-major order, from an aligned address on."""
     x = xp.ascontiguousarray(x)
-    return x if x.data.ptr % ALIGNED == 0 else x.copy()
+    return x if x.data.ptr % ALIGNMENT == 0 else x.copy()
 
 
 def is_served(xp: Any, *arrays: Array | None) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import target
-from trainkit.kernels.jit.kernel_family import BYTES_PER_SECOND, Family
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
@@ -51,7 +51,7 @@ def _by_kernel(x: Array, dtype: Any) -> Array | None:
         return None
     if short_dtype == _F16 and not target.converts_float16():
         return None
-    run = family.find((), 6 * x.size / BYTES_PER_SECOND)
+    run = family.find((), 6 * x.size * BYTE_SECONDS)
     if run is None:
         return None
     if not x.flags.forc:  # as repeated gradients of means: NumPy copies bits as fast as floats

@@ -8,7 +8,6 @@ of a division by zero and the like, which NumPy gives after its loop, are not gi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,13 +21,11 @@ from trainkit.kernels.jit.kernel_library import address_of
 from trainkit.kernels.jit.numpy_inner_loops import DATA, available, built_in, loop_of
 from trainkit.kernels.jit.object_loader import linker
 from trainkit.kernels.threads.pool_code import library_prefix, pool_text
-from trainkit.kernels.threads.thread_pool import MOST_PARTS, thread_pool
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared, thread_pool
 
 Array = Any
 
 _UNIT = 1024
-_PART = 1 << 15
-"""Elements that a thread takes at a time."""
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _MOST_PLANS = 1000
 _BYTES_HEAD = bytes.__basicsize__ - 1
@@ -169,7 +166,8 @@ class _Wide:
     ) -> bytes:
         """What the machine code is given for such a call."""
         loop, data = loop_of(ufunc, (dtype,) * count + (result,))
-        parts = max(2, min(MOST_PARTS, math.ceil(size / _PART)))
+        moved = size * (count * dtype.itemsize + result.itemsize)
+        parts = max(2, shared(BYTE_NANOSECONDS * moved)[1])
         steps = [0 if numbers >> i & 1 else dtype.itemsize for i in range(count)]
         words = [loop, data or 0, size, parts, count + 1, *steps, result.itemsize]
         if len(self._plans) >= _MOST_PLANS:

@@ -30,7 +30,7 @@ def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
         return None
     features = rows.size // ids.size
     moved = 6 * rows.nbytes + 4 * count * features
-    run = SUM_BY_ID.find((), moved / kernel_family.BYTES_PER_SECOND)
+    run = SUM_BY_ID.find((), moved * kernel_family.BYTE_SECONDS)
     if run is None:
         return None
     result = np.empty((count, features), np.float32)
@@ -48,7 +48,7 @@ def add_by_id(result: Array, ids: Array, rows: Array) -> bool:
         return False
     if not result.flags.carray:
         return False
-    run = ADD_BY_ID.find((), 6 * rows.nbytes / kernel_family.BYTES_PER_SECOND)
+    run = ADD_BY_ID.find((), 6 * rows.nbytes * kernel_family.BYTE_SECONDS)
     if run is None or ids.min() < 0 or ids.max() >= len(result):
         return False
     run(*_arguments(rows, ids, result))

@@ -46,11 +46,10 @@ SMALLEST_SECONDS = 5e-5
 
 It uses a kernel that is compiled all the same: a small call wakes no threads, see `shared`.
 """
-FLOPS_PER_SECOND = 5e10
-"""What plain versions reach, for estimates of the time that they take."""
-BYTES_PER_SECOND = 5e9
-"""What plain versions read and write, for estimates of the time that they take."""
-
+PRODUCT_SECONDS = 2e-11
+"""What plain versions take for a multiplication and its addition, which BLAS does for them."""
+BYTE_SECONDS = 2e-10
+"""What they take for a byte that one of their passes reads or writes."""
 BFLOAT16_SECONDS = 2e-9
 """What the loops of `ml_dtypes` take for a number."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES, shared
 
 Array = Any
 
@@ -16,8 +16,6 @@ _FILE = "matmul.bfloat16_columns_compiled"
 _SUMS = Family("bfloat16_column_sums", _FILE, "column_sums", alone=True)
 _RECTIFIED = Family("bfloat16_rectified_gradient", _FILE, "rectified_gradient", alone=True)
 _BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
-_SHARES = 8
-"""Parts that rows are summed in, so many on every machine."""
 _FEWEST_ROWS = 16
 """With fewer the rows are one share."""
 
@@ -56,7 +54,7 @@ def _kernel(family: Family, g: Array) -> Any:
 
 
 def _sums_of(rows: Array) -> Array:
-    shares = _SHARES if len(rows) >= _FEWEST_ROWS else 1
+    shares = MATRIX_SHARES if len(rows) >= _FEWEST_ROWS else 1
     return np.empty((shares, rows.shape[1]), _F32)
 
 

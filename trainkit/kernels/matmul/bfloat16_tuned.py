@@ -16,7 +16,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import bfloat16_pairs
-from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
 from trainkit.kernels.matmul.product_tuned import as_four_axes, block_shares, stack_shares
 
@@ -34,8 +34,6 @@ _STACKS = (
 """By whether the processor multiplies pairs."""
 
 _BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
-_SECONDS = 2e-11
-"""What OpenBLAS takes for a multiplication, with the conversions."""
 
 
 def product(
@@ -58,7 +56,7 @@ def product(
     if depth != w.shape[0] or not work:
         return None
     pairs = bfloat16_pairs.has_bfloat16_pairs()
-    run = _PRODUCTS[pairs].find((), _SECONDS * work)
+    run = _PRODUCTS[pairs].find((), PRODUCT_SECONDS * work)
     if run is None:
         return None
     words = (depth + 1) // 2 if pairs else depth
@@ -103,7 +101,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     if depth != w.shape[-2] or not work:
         return None
     pairs = bfloat16_pairs.has_bfloat16_pairs()
-    run = _STACKS[pairs].find((), _SECONDS * work)
+    run = _STACKS[pairs].find((), PRODUCT_SECONDS * work)
     if run is None:
         return None
     one, two = as_four_axes(x, outside), as_four_axes(w, outside)

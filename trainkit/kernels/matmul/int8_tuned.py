@@ -6,18 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.jit.kernel_family import Family, owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
+from trainkit.kernels.matmul.product_tuned import FEWEST_WEIGHTS
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
 INT8_PRODUCT = Family("int8_product", "matmul.int8_compiled", "int8_product", exact=True)
 MOST_ROWS = 8
-FEWEST = 1 << 16
-"""Elements of the matrix from which on the kernel is asked."""
-
-_PLAIN, _COMPILED = 0.35, 0.06
-"""Nanoseconds for an element of the matrix on one core: by way of float32, and compiled."""
 
 
 def int8_product(a: Array, b: Array) -> Array | None:
@@ -27,15 +23,15 @@ def int8_product(a: Array, b: Array) -> Array | None:
         a: int8, shape (rows, n) or (..., rows, n).
         b: int8, shape (n, columns).
     """
-    if b.ndim != 2 or b.size < FEWEST or not a.size or a.shape[-1] != b.shape[0]:
+    if b.ndim != 2 or b.size < FEWEST_WEIGHTS or not a.size or a.shape[-1] != b.shape[0]:
         return None
     rows = a.size // a.shape[-1]
     if rows > MOST_ROWS:
         return None
-    run = INT8_PRODUCT.find((), _PLAIN * 1e-9 * b.size)
+    run = INT8_PRODUCT.find((), BYTE_SECONDS * b.nbytes)
     if run is None:
         return None
     result = np.empty((rows, b.shape[1]), np.int32)
-    pool, parts = shared(_COMPILED * rows * b.size)
+    pool, parts = shared(BYTE_NANOSECONDS * b.nbytes + PRODUCT_NANOSECONDS * rows * b.size)
     run(pool, parts, owned(a).reshape(rows, -1), owned(b), result)
     return result.reshape(*a.shape[:-1], b.shape[1])

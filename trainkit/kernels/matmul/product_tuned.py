@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
-from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, FAR_BYTES, block_columns, block_tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
@@ -57,8 +57,6 @@ WAITED = 0.25
 """The part of a block for which threads wait for the last one."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
-_SECONDS = 1e-11
-"""What OpenBLAS takes for a multiplication."""
 
 STRIPS = "columns"
 """What layout of weights those of `_strips` are."""
@@ -98,7 +96,7 @@ def product(
     finished = weights is not None or epilogue is not None
     biased = bias is not None or rectify
     family = BIASED if biased else PRODUCT if size == 4 else PRODUCT_DOUBLE
-    run = (FINISHED if finished else family).find((), _SECONDS * rows * w.size)
+    run = (FINISHED if finished else family).find((), PRODUCT_SECONDS * rows * w.size)
     if run is None:
         return None
     pool, blocks, height, width = block_shares(rows, depth, columns, size)
@@ -210,7 +208,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     work = count * each
     if work <= _LEAST_WORK or each < _LEAST_EACH:
         return None
-    run = (STACK if size == 4 else STACK_DOUBLE).find((), _SECONDS * work)
+    run = (STACK if size == 4 else STACK_DOUBLE).find((), PRODUCT_SECONDS * work)
     if run is None:
         return None
     one, two = as_four_axes(x, outside), as_four_axes(w, outside)

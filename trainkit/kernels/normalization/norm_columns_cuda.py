@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
+from trainkit.kernels.cuda.raw_kernel import WARP
 
 Array = Any
 
@@ -24,7 +25,6 @@ EACH = 8
 LARGEST_GROUP = 64
 """Groups of more columns are left to the reference."""
 _THREADS = 512
-_TILE = 32
 _BLOCKS = 264
 """Blocks to be reached at least, if there are rows for them: two for each multiprocessor."""
 _MOST_PARTS = 128
@@ -315,7 +315,7 @@ class _Plan(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def _plan(outer: int, rows: int, columns: int, group: int) -> _Plan:
     lanes = 1
-    while lanes < min(columns, _TILE):
+    while lanes < min(columns, WARP):
         lanes *= 2
     slots, tiles = _THREADS // lanes, -(-columns // lanes)
 

@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
+from trainkit.kernels.cuda.raw_kernel import MOST_THREADS, THREADS, WARP
 from trainkit.kernels.cuda.row_reductions import ROW_SUMS
 
 Array = Any
 
 EACH, EACH_BACK = 8, 4
 """Elements of a row that a thread holds."""
-MOST_THREADS = 1024
 WIDEST, WIDEST_BACK = EACH * MOST_THREADS, EACH_BACK * MOST_THREADS
 """Wider rows are left to the reference."""
-_BLOCK = 256
 _MOST_BLOCKS = 512
-_TILE = 32
 
 _SHORT_PARAMETERS = """
 typedef T S;
@@ -207,13 +205,13 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) row_moments(
 SUMMED, SUMMED_WIDE = _of_parameters(
     "summed_parts",
     f"""
-// (2, parts, width) summed over its parts; a block has {_TILE} columns.
+// (2, parts, width) summed over its parts; a block has {WARP} columns.
 extern "C" __global__ void summed_parts(
     const A* __restrict__ found, S* __restrict__ one, S* __restrict__ two, int parts, int width) {{
-  __shared__ A room[{_BLOCK}];
-  const int tiles = (width + {_TILE - 1}) / {_TILE}, lane = threadIdx.x % {_TILE};
-  const int slots = blockDim.x / {_TILE}, slot = threadIdx.x / {_TILE};
-  const int which = blockIdx.x / tiles, column = blockIdx.x % tiles * {_TILE} + lane;
+  __shared__ A room[{THREADS}];
+  const int tiles = (width + {WARP - 1}) / {WARP}, lane = threadIdx.x % {WARP};
+  const int slots = blockDim.x / {WARP}, slot = threadIdx.x / {WARP};
+  const int which = blockIdx.x / tiles, column = blockIdx.x % tiles * {WARP} + lane;
   A sum = 0;
   if (column < width)
     for (int p = slot; p < parts; p += slots)
@@ -221,7 +219,7 @@ extern "C" __global__ void summed_parts(
   room[threadIdx.x] = sum;
   __syncthreads();
   for (int half = slots / 2; half; half /= 2) {{
-    if (slot < half) room[threadIdx.x] += room[threadIdx.x + half * {_TILE}];
+    if (slot < half) room[threadIdx.x] += room[threadIdx.x + half * {WARP}];
     __syncthreads();
   }}
   if (slot == 0 && column < width) (which ? two : one)[column] = stored(room[lane]);
@@ -238,7 +236,7 @@ def _plan(
     lanes = 8
     while lanes * each < width:
         lanes *= 2
-    threads = max(_BLOCK, lanes)
+    threads = max(THREADS, lanes)
     blocks = -(-rows // (threads // lanes))
     numbers = (
         np.int64(rows),
@@ -312,7 +310,7 @@ def normalized_gradient(
         return by_x, None, None
     by_scale, by_offset = xp.empty(width, dtype), xp.empty(width, dtype)
     arguments = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
-    kernels[1](2 * -(-width // _TILE), arguments, _BLOCK)
+    kernels[1](2 * -(-width // WARP), arguments, THREADS)
     return by_x, by_scale, by_offset
 
 

@@ -12,7 +12,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, VECTOR_SHARES, shared
 
 Array = Any
 
@@ -85,8 +85,6 @@ class Rectifier(NamedTuple):
 NONE, RELU, RELU6 = Rectifier(), Rectifier(1, 0.0), Rectifier(2, 0.0, 6.0)
 
 _EMPTY = np.empty(0, np.float32)
-WORKERS = 16
-"""How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
 
 
 def _matrix(x: Array, features: int) -> Array:
@@ -102,7 +100,7 @@ def _filled(vector: Array | None, features: int, value: float) -> Array:
 
 
 def _seconds(x: Array, passes: int) -> float:
-    return passes * int(x.nbytes) / kernel_family.BYTES_PER_SECOND
+    return passes * int(x.nbytes) * kernel_family.BYTE_SECONDS
 
 
 def trailing_size(x: Array, axis: tuple[int, ...]) -> int:
@@ -155,7 +153,7 @@ def _column_kernel(
 
 def _scratch(features: int) -> tuple[Array, Array]:
     """Room for the factors of a kernel over columns, and for two sums of each worker."""
-    return np.empty((5, features), np.float32), np.empty((2, WORKERS, features), np.float32)
+    return np.empty((5, features), np.float32), np.empty((2, VECTOR_SHARES, features), np.float32)
 
 
 def normalized_columns(

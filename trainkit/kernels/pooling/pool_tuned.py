@@ -52,7 +52,7 @@ def _found(families: dict[Any, kernel_family.Family], passes: int, *arrays: Arra
     if family is None or any(a.dtype != dtype or not a.size for a in arrays):
         return None
     largest = max(a.nbytes for a in arrays)
-    return family.find((), passes * largest / kernel_family.BYTES_PER_SECOND)
+    return family.find((), passes * largest * kernel_family.BYTE_SECONDS)
 
 
 def _addable(w: Windows, *arrays: Array) -> tuple[Array, ...]:
@@ -110,7 +110,7 @@ def _pool_call(w: Windows, batch: int, channels: int, size: int) -> _PoolCall:
     shape = batch, *w.out, channels
     x_image, y_image = (batch, *ones, *w.sizes, channels), (batch, *ones, *shape[1:])
     x_bytes, y_bytes = size * math.prod(x_image), size * math.prod(shape)
-    seconds = 3 * x_bytes / kernel_family.BYTES_PER_SECOND
+    seconds = 3 * x_bytes * kernel_family.BYTE_SECONDS
     nanoseconds = BYTE_NANOSECONDS * (x_bytes + y_bytes)
     return _PoolCall(shape, x_image, y_image, _window(w), seconds, nanoseconds)
 

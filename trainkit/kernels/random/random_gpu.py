@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import rng
-from trainkit.kernels.cuda.raw_kernel import RawKernel, blocks_for
+from trainkit.kernels.cuda.raw_kernel import MOST_THREADS, RawKernel, blocks_for
 from trainkit.kernels.random import dropped_cuda, philox_cuda, truncated_cuda
 
 Array = Any
@@ -154,9 +154,9 @@ def truncated_normal(xp: Any, state: Array, count: int, dtype: np.dtype[Any]) ->
     number, size = np.int32(chunks), np.int64(count)
     each, summed, listed, again = kernels
     each(chunks, (out, counts, size))
-    summed(1, (counts, number), threads=truncated_cuda.SOLE_THREADS)
+    summed(1, (counts, number), threads=MOST_THREADS)
     listed(chunks, (out, counts, positions, size))
-    again(1, (out, positions, counts, number, new), threads=truncated_cuda.SOLE_THREADS)
+    again(1, (out, positions, counts, number, new), threads=MOST_THREADS)
     return out, new
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.rng import WORD_BITS, WORDS_PER_BLOCK
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
@@ -30,8 +31,6 @@ FEWEST_DROPPED = 1 << 10
 """Smaller arrays are left to NumPy without a further look."""
 _WORD_NANOSECONDS = 1.0
 """What a word takes on one core, of which two floats are made."""
-_HALVES_PER_BLOCK = 8
-_LOW = (1 << 64) - 1
 
 
 def words(key: int, counter: int, count: int) -> Array | None:
@@ -47,7 +46,7 @@ def words(key: int, counter: int, count: int) -> Array | None:
         return None
     stream_words = np.empty((count + 3) // 4 * 4, np.uint64)
     work = shared(_WORD_NANOSECONDS * count)
-    run(*work, counter & _LOW, counter >> 64 & _LOW, key & _LOW, stream_words)
+    run(*work, counter & WORD_BITS, counter >> 64 & WORD_BITS, key & WORD_BITS, stream_words)
     return stream_words[:count]
 
 
@@ -67,11 +66,11 @@ def scaled_floats(
     run = SCALED_FLOATS.find((), 8e-6 + 2e-9 * count)
     if run is None:
         return None
-    block, inside = divmod(first, _HALVES_PER_BLOCK)
+    block, inside = divmod(first, 2 * WORDS_PER_BLOCK)
     counter += block
     floats = np.empty((inside + count + 1) // 2 * 2, np.float32)
     work = shared(_WORD_NANOSECONDS / 2 * count)
-    start = counter & _LOW, counter >> 64 & _LOW, key & _LOW
+    start = counter & WORD_BITS, counter >> 64 & WORD_BITS, key & WORD_BITS
     run(*work, *start, scale, offset, floats)
     # the array itself where all of it is wanted: a view would not own its memory
     return floats if floats.size == count else floats[inside : inside + count]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.cuda.raw_kernel import RawKernel, blocks_for
+from trainkit.kernels.cuda.raw_kernel import MOST_THREADS, RawKernel, blocks_for
 from trainkit.kernels.random import rejection_cuda, truncated_cuda
 from trainkit.kernels.random.random_gpu import serves
 
@@ -79,7 +79,7 @@ class _Draws:
         return positions, self.xp.empty(self.chunks + 1, np.int64)
 
     def _sum_parts(self, positions: Array, counts: Array) -> None:
-        sole = truncated_cuda.SOLE_THREADS
+        sole = MOST_THREADS
         truncated_cuda.summed_counts()(1, (counts, np.int32(self.chunks)), threads=sole)
         self._open = (positions, counts)
 

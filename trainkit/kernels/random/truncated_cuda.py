@@ -14,8 +14,6 @@ from trainkit.kernels.random.philox_cuda import PAIR, PHILOX, REAL
 
 CHUNK = 4096
 """Elements that a block counts."""
-SOLE_THREADS = 1024
-"""Threads of the block that works alone."""
 
 RANK = """
 // How many threads of the block before this one have the flag, and how many have it in all.

@@ -47,12 +47,12 @@ def _found(
         return None
     if any(a.dtype is not _F32 or not a.size for a in (kernel, *arrays)):
         return None
-    flops = 2 * batch * steps * kernel.size
-    seconds = steps * STEP_SECONDS + flops / kernel_family.FLOPS_PER_SECOND
+    products = batch * steps * kernel.size
+    seconds = steps * STEP_SECONDS + kernel_family.PRODUCT_SECONDS * products
     run = family.find((), seconds)
     if run is None:
         return None
-    pool, parts = shared(PRODUCT_NANOSECONDS * batch * steps * kernel.size)
+    pool, parts = shared(PRODUCT_NANOSECONDS * products)
     return functools.partial(run, pool, min(parts, -(-batch // SAMPLES)))
 
 

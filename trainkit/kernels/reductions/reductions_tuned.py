@@ -14,7 +14,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, VECTOR_SHARES, shared
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -69,11 +69,9 @@ FEWEST_OF_ALL = 1 << 21
 """The largest of fewer elements NumPy finds by one core as fast."""
 _FEWEST_COLUMNS = 256
 """Columns that are worked on at a time, or more, whatever the first cache."""
-_SUM_SECONDS, _SUM_NANOSECONDS = 5e-11, 0.06
-"""What BLAS takes for an element of a sum, and the compiled kernel on one core: of columns the
-parts have sums of their own, so that this decides on roundings."""
-_SHARES = 16
-"""Rows are shared out among so many sums at most; the work alone decides among how many."""
+_SUM_NANOSECONDS = 0.06
+"""What an element of a sum takes on one core, of a kernel or of BLAS: of columns the parts have
+sums of their own, so that this decides on roundings."""
 _FEWEST_ROWS = 4
 """Rows that wait together in `row_sums`."""
 _BROAD = 64
@@ -215,11 +213,11 @@ def column_sum(x: Array) -> Array:
     """Sums of the columns of a large matrix of floats, by the kernel or by BLAS."""
     if x.dtype is _F32:
         folds = _folds(*x.shape)
-        run = COLUMN_SUMS.find((), _SUM_SECONDS * x.size) if folds else None
+        run = COLUMN_SUMS.find((), _SUM_NANOSECONDS * 1e-9 * x.size) if folds else None
         if run is not None:
             width = folds * x.shape[1]
             pool, parts = shared(_SUM_NANOSECONDS * x.size)
-            parts = min(parts, _SHARES)
+            parts = min(parts, VECTOR_SHARES)
             sums = np.empty((parts, width), np.float32)
             run(pool, parts, x.reshape(-1, width), sums)
             return np.add.reduce(sums.reshape(parts * folds, x.shape[1]), 0)
@@ -304,7 +302,7 @@ def _half_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
         return None
     bits, shape = x.view(np.uint16), cube.kept if keepdims else cube.short
     family = HALF_COLUMN_SUMS if cube.outer == 1 else HALF_MIDDLE_SUMS
-    run = family.find((), _SUM_SECONDS * x.size)
+    run = family.find((), _SUM_NANOSECONDS * 1e-9 * x.size)
     if run is None:
         return None
     pool, parts = shared(_SUM_NANOSECONDS * x.size)
@@ -313,7 +311,7 @@ def _half_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
         run(pool, parts, bits.reshape(cube.outer, cube.size, cube.inner), y)
         return y.reshape(shape)
     folds = _folds(cube.size, cube.inner) or 1
-    parts = min(parts, _SHARES)
+    parts = min(parts, VECTOR_SHARES)
     sums = np.empty((parts, folds * cube.inner), np.float32)
     run(pool, parts, bits.reshape(-1, folds * cube.inner), sums)
     return np.add.reduce(sums.reshape(parts * folds, cube.inner), 0).reshape(shape)
@@ -356,7 +354,7 @@ def _row_sum(x: Array, of_squares: bool) -> Array | None:
 def _row_sum_on_pool(x: Array, of_squares: bool) -> Array | None:
     if x.dtype is not _F32 or x.shape[1] < _SIDE_BY_SIDE:
         return None
-    run = (ROW_SQUARE_SUMS if of_squares else ROW_SUMS).find((), _SUM_SECONDS * x.size)
+    run = (ROW_SQUARE_SUMS if of_squares else ROW_SUMS).find((), _SUM_NANOSECONDS * 1e-9 * x.size)
     if run is None or not _adds_as_numpy(run, of_squares):
         return None
     sums = np.empty(len(x), np.float32)
@@ -385,7 +383,7 @@ def _middle_sum(x: Array) -> Array:
 def _middle_sum_on_pool(x: Array, family: kernel_family.Family = MIDDLE_SUMS) -> Array | None:
     if x.dtype is not _F32 or x.shape[2] < _BROAD // 4:
         return None
-    run = family.find((), _SUM_SECONDS * x.size)
+    run = family.find((), _SUM_NANOSECONDS * 1e-9 * x.size)
     if run is None:
         return None
     y = np.empty((len(x), x.shape[2]), np.float32)

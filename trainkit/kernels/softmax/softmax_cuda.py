@@ -7,9 +7,8 @@ sum of exponentials, and to write; after the first time it comes from a cache.
 from __future__ import annotations
 
 from trainkit.kernels.cuda.element_types import TypedKernel
+from trainkit.kernels.cuda.raw_kernel import MOST_THREADS
 from trainkit.kernels.cuda.row_reductions import ROW_SUMS, ROW_TOP
-
-MOST_THREADS = 1024
 
 _ROWS = """
 struct Rows { long long count, width; int lanes; };

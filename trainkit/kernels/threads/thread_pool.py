@@ -108,7 +108,11 @@ PRODUCT_NANOSECONDS = 0.02
 BYTE_NANOSECONDS = 0.03
 """What those that pass over arrays take for a byte that they read or write: 0.01 to 0.07."""
 FEWEST_COPIED = 1 << 18
-"""Numbers from which on a copy is shared out: fewer lie in the cache of one core."""
+"""Numbers from which on a pass over arrays is shared out whose results must not depend on it:
+fewer lie in the cache of one core."""
+VECTOR_SHARES, MATRIX_SHARES = 16, 8
+"""In how many shares sums over rows, lines or images are made, at most, and added up at the end:
+those of vectors, and those of weights and of halves. They round by it, so it is no machine's."""
 
 
 def shared(nanoseconds: float) -> tuple[int, int]:

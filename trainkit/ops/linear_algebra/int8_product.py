@@ -13,6 +13,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.kernels.matmul import int8_tuned
+from trainkit.kernels.matmul.product_tuned import FEWEST_WEIGHTS
 from trainkit.ops.linear_algebra.matmul import int8_sums, matmul
 from trainkit.ops.vmap_rules.shared_rules import by_formula
 
@@ -32,7 +33,7 @@ def _rule(a: Spec, b: Spec) -> Spec:
     semantics=PRODUCT,
     no_gradient=INTEGERS,
     lowering=Absent("BLAS or a tuned kernel computes it"),
-    tuned=Tuned(int8_tuned.int8_product, exact=True, fewest=int8_tuned.FEWEST, of=1),
+    tuned=Tuned(int8_tuned.int8_product, exact=True, fewest=FEWEST_WEIGHTS, of=1),
 )
 def int8_product(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """`matmul` of int8, whose sums are int32."""

@@ -32,13 +32,13 @@ from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.activations import sigmoid, softplus
+from trainkit.ops.neural.normalization import EPSILON
 from trainkit.ops.neural.softmax_cross_entropy import (
     pair_of_floats,
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
 
-EPSILON = 1e-7
 """Probabilities are kept this far from 0 and 1."""
 
 

@@ -15,12 +15,10 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, FEWEST_COPIED, shared
 
 UPDATES = kernel_family.Family("update", "jit.llvm_text", "text_kernel", exact=True, alone=True)
 
-WIDE = 250_000
-"""From so many elements on, beyond a cache, the work is spread over the cores."""
 PIECE = 16_384
 """Elements that NumPy's steps work on at a time: what a rule computes of them stays in a cache."""
 
@@ -68,7 +66,7 @@ class FlatUpdate:
         call = UPDATES.find(self._key, self._n_steps * seconds)
         if call is None:
             return False
-        pool = (0, 1) if total < WIDE else shared(self._nanoseconds * total)
+        pool = (0, 1) if total < FEWEST_COPIED else shared(self._nanoseconds * total)
         is_updated: bool = call(*pool, *scalars, *self._numbers, *buffers)
         return is_updated
 

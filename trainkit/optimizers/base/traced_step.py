@@ -14,11 +14,11 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.copied_calls import CopiedCalls
 from trainkit.graph.ir.graph import Graph
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 from trainkit.ops.math.update_weights import update_weights
 from trainkit.optimizers.base.accumulated_gradients import SLOT as SUM
 from trainkit.optimizers.base.accumulated_gradients import PeriodRule
 from trainkit.optimizers.base.clipping import ClipLimits, ClippingRule, clip_gradients
-from trainkit.optimizers.base.flat_update import WIDE
 from trainkit.optimizers.base.joined_gradients import joined
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.weight_update import (
@@ -210,7 +210,7 @@ def _trace_joint_update(
     for program, members in groups.items():
         elements = sum(math.prod(state.weight.shape) for state, _ in members)
         rule = WeightUpdate(programs.owner, program, active is not None)
-        is_small = len(members) < _FEWEST_WEIGHTS and elements < WIDE
+        is_small = len(members) < _FEWEST_WEIGHTS and elements < FEWEST_COPIED
         if is_small or not has_operations(program.program):
             continue
         numbers = list(rates[str(members[0][0].dtype)])

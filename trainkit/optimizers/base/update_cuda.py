@@ -24,19 +24,18 @@ from trainkit.compiler.cuda.cuda_table import (
     filled,
     layout,
 )
-from trainkit.compiler.cuda.cuda_vectors import ALIGNMENT, EACH, declarations, name_of
+from trainkit.compiler.cuda.cuda_vectors import EACH, declarations, name_of
 from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Elementwise, Operand, Unsupported, View
 from trainkit.core.devices import XP_OF, device_of
 from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.cuda.cuda_functions import expression, is_known, literal, type_of
-from trainkit.kernels.cuda.raw_kernel import THREADS
+from trainkit.kernels.cuda.pointer_table import PIECE
+from trainkit.kernels.cuda.raw_kernel import ALIGNMENT, THREADS
 from trainkit.optimizers.base.slot_state import SlotState
 
 MOST_WEIGHTS = MOST_MEMBERS
 """Weights of one launch."""
-PIECE = 16384
-"""Elements of a weight that one block works on."""
 
 
 class RuleKernel:
