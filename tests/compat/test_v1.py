@@ -114,3 +114,56 @@ def test_shapes_and_types_of_data_are_nested_as_its_elements():
     assert (x.numpy().tolist(), y.numpy().tolist()) == ([[1, 0], [2, 3]], [0, 1])
     assert v1.data.Dataset is tk.data.Dataset
     assert {"Dataset", "get_output_shapes"} <= set(dir(v1.data))
+
+
+def test_dropout_takes_what_is_kept():
+    x = tk.ones([10_000])
+    for result in (v1.nn.dropout(x, 0.9), v1.nn.dropout(x, rate=0.1)):
+        assert 0.85 < float(tk.reduce_mean(tk.cast(result > 0, "float32"))) < 0.95
+        assert float(tk.reduce_max(result)) == pytest.approx(1 / 0.9)
+    for arguments in ((), (0.9, None, None, None, 0.1)):
+        with pytest.raises(ValueError, match="one of keep_prob and rate"):
+            v1.nn.dropout(x, *arguments)
+    assert v1.nn.relu is tk.nn.relu
+
+
+@pytest.mark.parametrize("space", [v1, v1.initializers])
+def test_initializers_have_the_defaults_of_version_1(space):
+    ending = "_initializer" if space is v1 else ""
+    normal = getattr(space, "random_normal" + ending)()([20_000]).numpy()
+    assert (normal.std(), abs(normal.mean())) == pytest.approx((1.0, 0.0), abs=0.05)
+    truncated = getattr(space, "truncated_normal" + ending)()([20_000]).numpy()
+    assert 1.5 < abs(truncated).max() <= 2.0
+    uniform = getattr(space, "random_uniform" + ending)
+    values = uniform()([20_000]).numpy()
+    assert 0 <= values.min() < 0.01 < 0.99 < values.max() < 1
+    assert 2.9 < uniform(-1, 3)([20_000]).numpy().max() < 3
+    with pytest.raises(
+        ValueError, match="dtype 'float64' is not supported; get_variable takes one"
+    ):
+        uniform(dtype="float64")
+    assert v1.initializers.Zeros is tk.initializers.Zeros
+
+
+def test_an_initializer_is_made_again_from_its_configuration():
+    initializer = v1.random_normal_initializer(1.0, 2.0, 3)
+    again = type(initializer).from_config(initializer.get_config())
+    assert again([4]).numpy().tolist() == initializer([4]).numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("space", "name", "advice"),
+    [
+        (v1, "losses", "use tk.losses"),
+        (v1, "metrics", "use tk.metrics"),
+        (v1, "summary", "takes a step"),
+        (v1.image, "resize", "use tk.image.resize"),
+        (v1.math, "in_top_k", "use tk.math.in_top_k"),
+        (v1.nn, "in_top_k", "use tk.math.in_top_k"),
+        (v1.random, "poisson", "use tk.random.poisson"),
+    ],
+)
+def test_a_name_that_means_something_else_by_now_is_left_out(space, name, advice):
+    with pytest.raises(AttributeError, match=advice):
+        getattr(space, name)
+    assert name not in dir(space)

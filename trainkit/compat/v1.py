@@ -4,7 +4,7 @@ A graph is built first, inside `Graph().as_default()`; a `Session` then runs the
 asked for.
 Variables are ordinary ones, so a checkpoint moves between this and eager use. Names that are not
 here are
-those of `trainkit` itself.
+those of `trainkit` itself; those that would mean something else there are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainkit.core.variable import Variable as Variable
 from trainkit.graph.ir.graph import Graph as Graph
 from trainkit.graph.ir.graph import GraphTensor, VariableSlot
 from trainkit.graph.runtime.tiers import compile_graph
-from trainkit.initializers import GlorotUniform
+from trainkit.initializers import GlorotUniform, RandomNormal, RandomUniform, TruncatedNormal
 from trainkit.tf.left_out import LEFT_OUT, not_here
 
 if TYPE_CHECKING:
@@ -325,33 +325,169 @@ class Session:
         return part.inputs, compile_graph(part)
 
 
-class _DataNames:
-    """`compat.v1.data`: three functions of version 1, and the names of `tk.data`."""
+class _Names:
+    """A namespace of version 1: what differs from the one of `tk`, and else the names of that.
 
-    @staticmethod
-    def get_output_shapes(dataset_or_iterator: Any) -> Any:
-        """The shapes of the elements, nested as they are; `padded_batch` takes them."""
-        return nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)
+    A name that both have with another meaning must not be that of `tk` without a word: such ones
+    are written here or left out.
+    """
 
-    @staticmethod
-    def get_output_types(dataset_or_iterator: Any) -> Any:
-        """The dtypes of the elements, nested as they are."""
-        return nest.map_structure(lambda spec: spec.dtype, dataset_or_iterator.element_spec)
-
-    @staticmethod
-    def get_output_classes(dataset_or_iterator: Any) -> Any:
-        """The classes of the elements, nested as they are."""
-        return nest.map_structure(lambda spec: Tensor, dataset_or_iterator.element_spec)
+    def __init__(self, space: str, **own: Any) -> None:
+        self._space = space
+        vars(self).update(own)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(trainkit.data, name)
+        space = f"compat.v1.{self._space}"
+        if name in LEFT_OUT.get(space, ()):
+            raise not_here(space, name, dir(self))
+        return getattr(getattr(trainkit, self._space), name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(trainkit.data), *(n for n in vars(_DataNames) if n[0] != "_")})
+        inherited = set(dir(getattr(trainkit, self._space)))
+        inherited -= LEFT_OUT.get(f"compat.v1.{self._space}", {}).keys()
+        return sorted({*inherited, *(n for n in vars(self) if n[0] != "_")})
 
 
-data = _DataNames()
+def _output_shapes(dataset_or_iterator: Any) -> Any:
+    """The shapes of the elements, nested as they are; `padded_batch` takes them."""
+    return nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)
+
+
+def _output_types(dataset_or_iterator: Any) -> Any:
+    """The dtypes of the elements, nested as they are."""
+    return nest.map_structure(lambda spec: spec.dtype, dataset_or_iterator.element_spec)
+
+
+def _output_classes(dataset_or_iterator: Any) -> Any:
+    """The classes of the elements, nested as they are."""
+    return nest.map_structure(lambda spec: Tensor, dataset_or_iterator.element_spec)
+
+
+def _dropout(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: Any = None,
+    name: str | None = None,
+    rate: Any = None,
+) -> Any:
+    """`tk.nn.dropout` by the part of `x` that is kept instead of the part that is dropped.
+
+    Args:
+        x: floats.
+        keep_prob: the probability that an element is kept; version 2's `rate` is 1 less this.
+        noise_shape: as of `tk.nn.dropout`.
+        seed: as of `tk.nn.dropout`.
+        name: of the operation.
+        rate: instead of `keep_prob`.
+
+    Raises:
+        ValueError: neither of `keep_prob` and `rate`, or both.
+    """
+    if (keep_prob is None) == (rate is None):
+        raise ValueError(
+            f"compat.v1.nn.dropout: give one of keep_prob and rate, not {keep_prob=} and {rate=}"
+        )
+    dropped = rate if keep_prob is None else 1.0 - keep_prob
+    return trainkit.nn.dropout(x, dropped, noise_shape, seed, name)
+
+
+class random_normal_initializer(RandomNormal):
+    """`tk.initializers.RandomNormal` with version 1's standard deviation of 1.
+
+    Args:
+        mean: of the numbers.
+        stddev: their standard deviation.
+        seed: an integer makes every call give the same numbers.
+        dtype: must be float32, which the caller chooses.
+
+    Example:
+        >>> tk.compat.v1.random_normal_initializer().stddev
+        1.0
+    """
+
+    def __init__(
+        self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32"
+    ) -> None:
+        _check_dtype("random_normal_initializer", dtype)
+        super().__init__(mean, stddev, seed)
+
+
+class truncated_normal_initializer(TruncatedNormal):
+    """`tk.initializers.TruncatedNormal` with version 1's standard deviation of 1.
+
+    Args:
+        mean: of the numbers.
+        stddev: their standard deviation before those beyond two of it are drawn again.
+        seed: an integer makes every call give the same numbers.
+        dtype: must be float32, which the caller chooses.
+
+    Example:
+        >>> tk.compat.v1.truncated_normal_initializer().stddev
+        1.0
+    """
+
+    def __init__(
+        self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32"
+    ) -> None:
+        _check_dtype("truncated_normal_initializer", dtype)
+        super().__init__(mean, stddev, seed)
+
+
+class random_uniform_initializer(RandomUniform):
+    """`tk.initializers.RandomUniform` with version 1's range of 0 to 1.
+
+    Args:
+        minval: the least number.
+        maxval: above all numbers; 1 by default.
+        seed: an integer makes every call give the same numbers.
+        dtype: must be float32, which the caller chooses.
+
+    Example:
+        >>> tk.compat.v1.random_uniform_initializer().maxval
+        1.0
+    """
+
+    def __init__(
+        self,
+        minval: float = 0.0,
+        maxval: float | None = None,
+        seed: Any = None,
+        dtype: Any = "float32",
+    ) -> None:
+        _check_dtype("random_uniform_initializer", dtype)
+        super().__init__(minval, 1.0 if maxval is None else maxval, seed)
+
+
+def _check_dtype(name: str, dtype: Any) -> None:
+    if dtypes.as_dtype(dtype).name != "float32":
+        raise ValueError(
+            f"compat.v1.{name}: dtype {dtype!r} is not supported; get_variable takes one"
+        )
+
+
+data = _Names(
+    "data",
+    get_output_shapes=_output_shapes,
+    get_output_types=_output_types,
+    get_output_classes=_output_classes,
+)
 """`tk.data`, with `get_output_shapes`, `get_output_types` and `get_output_classes`."""
+image = _Names("image")
+"""`tk.image`, without `resize`."""
+math = _Names("math")
+"""`tk.math`, without `in_top_k`."""
+nn = _Names("nn", dropout=_dropout)
+"""`tk.nn`, whose `dropout` takes what is kept, and without `in_top_k`."""
+random = _Names("random")
+"""`tk.random`, without `poisson`."""
+initializers = _Names(
+    "initializers",
+    random_normal=random_normal_initializer,
+    random_uniform=random_uniform_initializer,
+    truncated_normal=truncated_normal_initializer,
+)
+"""`tk.initializers`, whose three that draw numbers have version 1's defaults."""
 
 
 def __getattr__(name: str) -> Any:

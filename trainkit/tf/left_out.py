@@ -23,6 +23,10 @@ _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
 _EXTENSION = "use a dataclass or a NamedTuple of tensors, which functions take and give"
 _APPROX = "use tk.math.top_k, which is exact"
 
+_VERSION_1_LOSSES = "version 1's losses are scalars; use tk.losses, e.g. MeanSquaredError()"
+_VERSION_1_METRICS = "version 1's metrics are pairs of a value and an update; use tk.metrics"
+_VERSION_1_SUMMARIES = "version 1's summaries are tensors; use tk.summary, which takes a step"
+
 _GRAPH_MODE = (
     "graphs of version 1 are built inside `with tk.compat.v1.Graph().as_default():`; the rest of "
     "a program runs eagerly"
@@ -146,6 +150,21 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "compat.v1": {
         "disable_eager_execution": _GRAPH_MODE,
         "disable_v2_behavior": _GRAPH_MODE,
+        "losses": _VERSION_1_LOSSES,
+        "metrics": _VERSION_1_METRICS,
+        "summary": _VERSION_1_SUMMARIES,
+    },
+    "compat.v1.image": {
+        "resize": "version 1 takes pixels for points, not areas; use tk.image.resize",
+    },
+    "compat.v1.math": {
+        "in_top_k": "version 1 takes (predictions, targets); use tk.math.in_top_k",
+    },
+    "compat.v1.nn": {
+        "in_top_k": "version 1 takes (predictions, targets); use tk.math.in_top_k",
+    },
+    "compat.v1.random": {
+        "poisson": "version 1 takes (lam, shape); use tk.random.poisson(shape, lam)",
     },
     "dtypes": {
         "QUANTIZED_DTYPES": _QUANTIZED,
