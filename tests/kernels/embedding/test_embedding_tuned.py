@@ -22,20 +22,39 @@ def test_rows_are_added_to_those_that_their_ids_name(eager, rng, features):
     result = rng.normal(size=(12, features)).astype("float32")
     expected = result.copy()
     np.add.at(expected, ids, rows)
-    assert embedding_tuned.add_by_id(result, ids, rows)
+    assert embedding_tuned.fold_by_id("add", result, ids, rows)
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("name", [ufunc.__name__ for ufunc in embedding_tuned.FOLDS])
+def test_each_fold_has_a_kernel_that_gives_the_bits_of_numpy(eager, rng, name):
+    rows = rng.normal(size=(50, 5)).astype("float32")
+    ids = rng.integers(0, 9, 50).astype("int32")
+    result = rng.normal(size=(12, 5)).astype("float32")
+    expected = result.copy()
+    getattr(np, name).at(expected, ids, rows)
+    assert embedding_tuned.fold_by_id(name, result, ids, rows)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("ids", "dtype", "expected"),
+    [([], "int32", True), ([0, 3], "uint8", True), ([3, 4], "int64", False), ([-1], "int8", False)],
+)
+def test_numbers_outside_are_seen(ids, dtype, expected):
+    assert embedding_tuned.all_inside(np.array(ids, dtype), 4) is expected
 
 
 def test_nothing_is_added_where_an_id_is_outside_or_numbers_are_others(eager, rng):
     rows, result = np.ones((3, 2), "float32"), np.zeros((4, 2), "float32")
     for ids in ([0, 4, 1], [0, -1, 1]):
-        assert not embedding_tuned.add_by_id(result, np.array(ids), rows)
+        assert not embedding_tuned.fold_by_id("add", result, np.array(ids), rows)
     ids = np.array([0, 1, 2])
-    assert not embedding_tuned.add_by_id(result, ids, rows.astype("float64"))
-    assert not embedding_tuned.add_by_id(result.astype("float64"), ids, rows)
-    assert not embedding_tuned.add_by_id(result, ids[:0], rows[:0])
+    assert not embedding_tuned.fold_by_id("add", result, ids, rows.astype("float64"))
+    assert not embedding_tuned.fold_by_id("add", result.astype("float64"), ids, rows)
+    assert not embedding_tuned.fold_by_id("add", result, ids[:0], rows[:0])
     transposed = np.zeros((2, 4), "float32").T
-    assert not embedding_tuned.add_by_id(transposed, ids, rows)
+    assert not embedding_tuned.fold_by_id("add", transposed, ids, rows)
     assert not result.any()
     assert not transposed.any()
 

@@ -86,3 +86,18 @@ def test_ranks_must_fit():
         ops.take_along_axis(X, [0], 1)
     with pytest.raises(ShapeError, match="name 4 axes"):
         gather_nd(X, [[0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_of_positions_of_every_integer_pick_and_add_up(rng, dtype, depth, turned):
+    array = rng.normal(size=(4, 3, 2)).astype("float32")
+    x = array.transpose(2, 1, 0) if turned else array
+    rows = np.stack([rng.integers(0, n, (5, 2)) for n in x.shape[:depth]], -1).astype(dtype)
+    index = tuple(rows[..., i].astype("int64") for i in range(depth))
+    np.testing.assert_array_equal(ops.gather_nd(x, rows).numpy(), x[index], strict=True)
+    sums = x.copy()
+    np.add.at(sums, index, 1.0)
+    ones = np.ones((5, 2, *x.shape[depth:]), "float32")
+    np.testing.assert_array_equal(ops.scatter_nd_add(x, rows, ones).numpy(), sums)

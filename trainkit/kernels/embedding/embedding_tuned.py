@@ -1,4 +1,4 @@
-"""When the compiled gradient of an embedding pays."""
+"""When compiled folds of rows by number pay, of which the gradient of an embedding is one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ Array = Any
 
 _F32 = np.dtype(np.float32)
 SUM_BY_ID = kernel_family.Family("sum_by_id", "embedding.embedding_compiled", "sum_by_id")
-ADD_BY_ID = kernel_family.Family(
-    "add_by_id", "embedding.embedding_compiled", "add_by_id", exact=True
-)
+
+
+def _fold(name: str) -> kernel_family.Family:
+    return kernel_family.Family(name, "embedding.embedding_compiled", name, exact=True)
+
+
+FOLDS = {
+    np.add: _fold("add_by_id"),
+    np.multiply: _fold("multiply_by_id"),
+    np.maximum: _fold("max_by_id"),
+    np.minimum: _fold("min_by_id"),
+}
+"""The kernels by the ufuncs whose `at` they do."""
 
 
 def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
@@ -38,26 +48,34 @@ def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
     return result
 
 
-def add_by_id(result: Array, ids: Array, rows: Array) -> bool:
-    """Add rows of `rows` to those of `result` that their ids name; False where nothing was done.
+def fold_by_id(name: str, result: Array, ids: Array, rows: Array) -> bool:
+    """Take rows of `rows` into those of `result` that their ids name; False if nothing was done.
 
-    Each sum is made in the order of the rows, which is `np.add.at`'s. What has ids outside is left
-    to the caller, who has an error to raise.
+    Each row is folded in the order of the rows, which is that of the `at` of the ufunc `name`. What
+    has ids outside is left to the caller, who has an error to raise.
     """
     if rows.dtype is not _F32 or result.dtype is not _F32 or not rows.size:
         return False
     if not result.flags.carray:
         return False
-    run = ADD_BY_ID.find((), 6 * rows.nbytes * kernel_family.BYTE_SECONDS)
-    if run is None or ids.min() < 0 or ids.max() >= len(result):
+    run = FOLDS[getattr(np, name)].find((), 6 * rows.nbytes * kernel_family.BYTE_SECONDS)
+    if run is None or not all_inside(ids, len(result)):
         return False
     run(*_arguments(rows, ids, result))
     return True
 
 
+def all_inside(ids: Array, count: int) -> bool:
+    """Whether all integers `ids` are in [0, count), of no ids too."""
+    if ids.dtype.kind == "i":  # negative ones stand above all others, so one pass finds both kinds
+        ids = ids.view(f"u{ids.dtype.itemsize}")
+    return not ids.size or bool(ids.max() < count)
+
+
 def _arguments(rows: Array, ids: Array, result: Array) -> tuple[Any, ...]:
     """What a kernel takes: the pool, the parts, and the arrays in its layout."""
     pool, parts = shared(BYTE_NANOSECONDS * (rows.nbytes + result.nbytes))
-    parts = min(parts, pools.compute_threads())  # each of them looks at all ids
+    if parts > 1:  # each of them looks at all ids
+        parts = min(parts, pools.compute_threads())
     flat = ids.reshape(-1).astype(np.int64, copy=False)
     return pool, parts, owned(rows), owned(flat), result

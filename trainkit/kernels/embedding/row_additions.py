@@ -1,4 +1,4 @@
-"""Adding rows to those of an array that numbers name, on every device, in the order of the rows."""
+"""Rows taken into those of an array that numbers name, on every device, in their order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,20 @@ def add_rows(xp: Any, out: Array, rows: Array, values: Array, wrap: bool = True)
         inside = (rows >= (-n if wrap else 0)) & (rows < n)
         scatter_at(xp, "add", out, xp.where(inside, rows, 0), xp.where(inside[:, None], values, 0))
         return
-    rows = np.where(rows < 0, rows + n, rows)
-    if embedding_tuned.add_by_id(out, rows, values):
+    fold_rows("add", out, rows, values)
+
+
+def fold_rows(name: str, out: Array, rows: Array, values: Array) -> None:
+    """What `np.add.at(out, rows, values)` does, or the `at` of another ufunc.
+
+    Args:
+        name: `"add"`, `"multiply"`, `"maximum"` or `"minimum"`.
+        out: array (n, d) that is written to.
+        rows: integers (m,); those below 0 count from the end.
+        values: (m, d).
+    """
+    if embedding_tuned.fold_by_id(name, out, rows, values):
         return
-    scatter_at(np, "add", out, rows, values)
+    rows = np.where(rows < 0, rows + len(out), rows)
+    if not embedding_tuned.fold_by_id(name, out, rows, values):
+        scatter_at(np, name, out, rows, values)

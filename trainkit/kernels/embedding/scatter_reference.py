@@ -30,7 +30,7 @@ def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> Non
 
     Args:
         xp: the array module of `out`.
-        name: `"add"`, `"maximum"` or `"minimum"`.
+        name: `"add"`, `"maximum"` or `"minimum"`; `"multiply"` for NumPy alone.
         out: array that is written to.
         index: what indexes `out`.
         values: an array that broadcasts to what is picked.

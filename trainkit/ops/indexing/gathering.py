@@ -21,7 +21,8 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.embedding.row_additions import add_rows
+from trainkit.kernels.embedding.embedding_tuned import all_inside
+from trainkit.kernels.embedding.row_additions import add_rows, fold_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -356,6 +357,10 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
         slices = _gathered_on_gpu(xp, x, indices)
         if slices is not None:
             return slices
+    sizes = x.shape[: depth_of(x, indices, "gather_nd")]
+    if xp is np and sizes and x.flags.c_contiguous and _counts_from_start(indices, sizes):
+        rows = x.reshape((math.prod(sizes), *x.shape[len(sizes) :]))
+        return rows.take(_row_numbers(indices, sizes), axis=0)
     where = rows_as_index(xp, x, indices, "gather_nd")
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
 
@@ -385,31 +390,72 @@ def add_at(xp: ArrayModule, out: Array, indices: Array, values: Array, op: str) 
     Raises:
         InvalidArgumentError: a row points outside; on a GPU such a row is left out.
     """
-    depth = depth_of(out, indices, op)
-    if not depth:
+    if not depth_of(out, indices, op):
         out += values.reshape((-1, *out.shape)).sum(axis=0)
         return
-    lead = out.shape[:depth]
+    flat, rows = _flat_rows(xp, out, indices, values, op)
+    if out.size and rows.size:
+        add_rows(xp, out.reshape(-1, rows.shape[1]), flat, rows, wrap=False)
+
+
+def fold_at(name: str, out: Array, indices: Array, values: Array, op: str) -> None:
+    """What `add_at` does, by another ufunc's `at`, to an array of NumPy.
+
+    Raises:
+        InvalidArgumentError: a row points outside.
+    """
+    if not depth_of(out, indices, op):
+        scatter_at(np, name, out, ..., values)
+        return
+    flat, rows = _flat_rows(np, out, indices, values, op)
+    if out.size and rows.size:
+        fold_rows(name, out.reshape(-1, rows.shape[1]), flat, rows)
+
+
+def _flat_rows(
+    xp: ArrayModule, out: Array, indices: Array, values: Array, op: str
+) -> tuple[Array, Array]:
+    """Which rows of `out` as a matrix `indices` name, and the rows of `values` for them."""
     flat = flat_positions(xp, out, indices, op)
-    values = xp.broadcast_to(values, (*flat.shape, *out.shape[depth:]))
-    if out.size and values.size:
-        rows = values.reshape((flat.size, -1))
-        add_rows(xp, out.reshape(math.prod(lead), -1), flat.reshape(-1), rows, wrap=False)
+    inner = out.shape[indices.shape[-1] :]
+    row_dims = (*flat.shape, *inner)
+    rows = values if values.shape == row_dims else xp.broadcast_to(values, row_dims)
+    return flat.reshape(-1), rows.reshape(flat.size, math.prod(inner))
 
 
 def flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
     """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
+    sizes = x.shape[: indices.shape[-1]]
     if xp is not np:
-        gpu_positions = rows_gpu.flat_positions(
-            xp, _whole(xp, indices, op), x.shape[: indices.shape[-1]]
-        )
+        gpu_positions = rows_gpu.flat_positions(xp, _whole(xp, indices, op), sizes)
         if gpu_positions is not None:
             return gpu_positions
+    elif sizes and _counts_from_start(indices, sizes):
+        return _row_numbers(indices, sizes)
     where = rows_as_index(xp, x, indices, op)
     flat = xp.zeros(where[0].shape, np.int64)
     for size, position in zip(x.shape, where, strict=False):
         flat = flat * size + xp.where(position < 0, position + size, position)
     return flat
+
+
+def _counts_from_start(indices: Array, sizes: tuple[int, ...]) -> bool:
+    """Whether all positions (..., k) of NumPy are integers in [0, size) of their axes."""
+    if indices.dtype.kind not in "iu":
+        return False
+    if len(sizes) == 1:
+        return all_inside(indices, sizes[0])
+    if indices.dtype.kind == "i":  # negative ones stand above all others
+        indices = indices.view(f"u{indices.dtype.itemsize}")
+    return bool((indices < np.asarray(sizes, np.uint64)).all())
+
+
+def _row_numbers(indices: Array, sizes: tuple[int, ...]) -> Array:
+    """Positions (..., k) in axes of `sizes` as one position in all of them."""
+    numbers = indices[..., 0].astype(np.int64, copy=False)
+    for axis in range(1, len(sizes)):
+        numbers = numbers * sizes[axis] + indices[..., axis].astype(np.int64, copy=False)
+    return numbers
 
 
 gather_nd.gradients(lambda g, y, x, indices: gather_nd_sum(g, indices, x), None)

@@ -26,6 +26,7 @@ from trainkit.ops.indexing.gathering import (
     add_at,
     depth_of,
     flat_positions,
+    fold_at,
     gather_nd,
     positions,
     rows_as_index,
@@ -48,7 +49,7 @@ def _rule(x: Spec, indices: Spec, updates: Spec) -> Spec:
     depth = depth_of(x, indices, "scatter")
     needed_dims = (*indices.shape[:-1], *x.shape[depth:])
     update_dims = tuple(updates.shape)
-    if not _fits(update_dims, needed_dims):
+    if update_dims != needed_dims and not _fits(update_dims, needed_dims):
         raise ShapeError(
             f"scatter: updates of shape {update_dims} do not fit indices of shape "
             f"{tuple(indices.shape)} and a tensor of shape {tuple(x.shape)}; they need "
@@ -150,8 +151,10 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     if xp is not np and indices.shape[-1]:
         return _taken_in(xp, "maximum", x, indices, updates)
     out = xp.array(x, order="C")
-    where_: Any = rows_as_index(xp, x, indices, "scatter_max") or ...
-    scatter_at(xp, "maximum", out, where_, updates)
+    if xp is np:
+        fold_at("maximum", out, indices, updates, "scatter_max")
+    else:
+        scatter_at(xp, "maximum", out, ..., updates)
     return out
 
 
@@ -162,8 +165,10 @@ def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     if xp is not np and indices.shape[-1]:
         return _taken_in(xp, "minimum", x, indices, updates)
     out = xp.array(x, order="C")
-    where_: Any = rows_as_index(xp, x, indices, "scatter_min") or ...
-    scatter_at(xp, "minimum", out, where_, updates)
+    if xp is np:
+        fold_at("minimum", out, indices, updates, "scatter_min")
+    else:
+        scatter_at(xp, "minimum", out, ..., updates)
     return out
 
 
@@ -186,8 +191,7 @@ def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) 
     _check(x, indices, updates)
     if xp is np:
         out = xp.array(x, order="C")
-        index: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
-        np.multiply.at(out, index, updates)
+        fold_at("multiply", out, indices, updates, "scatter_multiply")
         return out
     scattered = _taken_in(xp, "multiply", x, indices, updates) if indices.shape[-1] else None
     if scattered is not None:

@@ -21,7 +21,8 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.embedding.row_additions import add_rows
+from trainkit.kernels.embedding.embedding_tuned import all_inside
+from trainkit.kernels.embedding.row_additions import add_rows, fold_rows
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -58,7 +59,9 @@ def _prepare(xp: ArrayModule, data: Array, ids: Array, count: int | None) -> Any
     rows = data.reshape((flat.size, math.prod(inner)))
     if count is None:
         count = int(flat.max()) + 1 if flat.size else 0
-    if xp is np and flat.size and flat.max() >= count:
+    if xp is np and all_inside(flat, count):
+        return rows, flat, count, inner
+    if xp is np and flat.max() >= count:
         wrong = first_outside(ids, count, np.iinfo(np.int64).min)
         raise InvalidArgumentError(f"segments: segment_{wrong.replace('indices', 'ids')}")
     keep = (flat >= 0) & (flat < count)
@@ -89,7 +92,9 @@ def _by_ufunc(
 ) -> Any:
     rows, flat, count, inner = _prepare(xp, data, ids, count)
     out = _start_rows(xp, count, rows, start)
-    if name == "multiply" and xp is not np:
+    if xp is np:
+        fold_rows(name, out, flat, rows)
+    elif name == "multiply":
         if out.size and not rows_gpu.take_in_rows(xp, "multiply", out, flat, rows):
             _multiply_at(xp, out, flat, rows)
     else:
