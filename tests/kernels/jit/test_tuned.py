@@ -104,6 +104,7 @@ ROWS = {
     "concatenate": lambda x: tk.concat([x * 2.0, x, x + 1.0, x * x], 1) + 1.0,
     "conv": lambda x: ops.conv(images_of(x), kernel_of(x), padding="same") + 1.0,
     "conv_transpose": lambda x: ops.conv_transpose(images_of(x), kernel_of(x), 2) + 1.0,
+    "cumprod": lambda x: tk.math.cumprod(x * 2.0, 1) + x,  # and by its gradient, a recurrence
     "cumsum": lambda x: tk.cumsum(x * 2.0, 1) + x,
     "dense_gradient": dense_and_bias,
     "dropped": lambda x: dropped(x * 2.0, x > 0.0, scale=1.5) + 1.0,

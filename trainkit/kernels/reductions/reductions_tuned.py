@@ -13,6 +13,7 @@ from trainkit.core.dispatch.native import row_products, row_square_sums, row_sum
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.reductions.scans_tuned import scan
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, VECTOR_SHARES, shared
 
@@ -182,6 +183,8 @@ def running_sum(x: Array, axis: int) -> Array | None:
         return None
     axis %= x.ndim
     size, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    if inner == 1 and size % 1024 == 0:  # eight such rows, all in one set of a cache, would not fit
+        return scan(x, axis, False, False, False)
     family = RUNNING_ROWS if inner == 1 else RUNNING_COLUMNS
     run = family.find((), 2e-9 * x.size)
     if run is None:

@@ -23,6 +23,7 @@ from trainkit.kernels.reductions.reductions_tuned import (
     axis_product,
 )
 from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled_sum
+from trainkit.kernels.reductions.scans_tuned import recurrence, scan
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import ravel
 from trainkit.ops.math.elementwise import along, cast, conjugated, exp, multiply, subtract
@@ -77,9 +78,9 @@ def _cumulative_rule(x: Spec, *, axis: int, exclusive: bool, reverse: bool) -> S
 
 
 def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array | None:
-    if exclusive or reverse or not -x.ndim <= axis < x.ndim:
-        return None
-    return compiled_sum(x, axis)
+    if exclusive or reverse:
+        return scan(x, axis, False, reverse, exclusive)
+    return compiled_sum(x, axis) if -x.ndim <= axis < x.ndim else None
 
 
 @primitive(
@@ -102,7 +103,17 @@ running_sum.gradients(
 )
 
 
-@primitive(_cumulative_rule, name="cumprod", semantics=AXIS, direct=Direct("running", (True,)))
+def _compiled_product(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array | None:
+    return scan(x, axis, True, reverse, exclusive)
+
+
+@primitive(
+    _cumulative_rule,
+    name="cumprod",
+    semantics=AXIS,
+    tuned=Tuned(_compiled_product, exact=True, fewest=FEWEST_RUNNING),
+    direct=Direct("running", (True,)),
+)
 def running_product(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
@@ -115,7 +126,11 @@ def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
     return Spec(b.shape, b.dtype)
 
 
-@primitive(_recurrence_rule, semantics=AXIS)
+def _compiled_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array | None:
+    return recurrence(a, b, axis, reverse)
+
+
+@primitive(_recurrence_rule, semantics=AXIS, tuned=Tuned(_compiled_recurrence, exact=True))
 def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
     """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
     result = xp.empty_like(b)
