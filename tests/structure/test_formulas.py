@@ -8,7 +8,9 @@ import pytest
 from tests.structure.imports import files, tree_of
 
 # Kernels of one element whose formula is no operation's, and why.
-BY_HAND = {"where": "one function of NumPy", "keep_where": "one function of NumPy"}
+BY_HAND = dict.fromkeys(
+    ("where", "where_or_number", "number_where", "keep_where"), "one function of NumPy"
+)
 
 # Numbers that stand in every text of a formula, and the texts that there are. ONNX has the formula
 # of GELU as its runtimes look for it; `standalone` imports nothing of trainkit.

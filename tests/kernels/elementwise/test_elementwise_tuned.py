@@ -227,3 +227,32 @@ def test_bfloat16_has_the_bits_of_the_plain_version(kernels, name):
     assert tuned.dtype == plain.dtype
     np.testing.assert_array_equal(np.isnan(tuned.astype("float32")), ~known)
     np.testing.assert_array_equal(tuned.view("u2")[known], plain.view("u2")[known])
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 2.5, np.nan, -np.inf])
+@pytest.mark.parametrize("is_second", [False, True])
+@pytest.mark.parametrize("shape", [(70, 90), (3, 5), (0, 4)])
+@pytest.mark.usefixtures("mode")
+def test_a_number_is_chosen_with_the_bits_of_numpy(rng, shape, is_second, number):
+    x = rng.normal(size=shape).astype("float32")
+    mask = x > 0.3
+    chosen = [x, np.float32(number)] if is_second else [np.float32(number), x]
+    expected = np.where(mask, *chosen)
+    for turned in (False, True):
+        operands = [a.T if turned else a for a in (mask, *chosen)]
+        result = tk.where(*map(tk.constant, operands)).numpy()
+        assert result.tobytes() == (expected.T if turned else expected).tobytes()
+    weak = [float(a) if np.ndim(a) == 0 else a for a in chosen]
+    assert tk.where(mask, *weak).numpy().tobytes() == expected.tobytes()
+    assert tk.function(tk.where)(mask, *weak).numpy().tobytes() == expected.tobytes()
+
+
+def test_numbers_are_chosen_by_kernels_of_their_own(eager, rng):
+    x = rng.normal(size=(70, 90)).astype("float32")
+    number = np.array(2.0, "float32")
+    assert elementwise_tuned.choose(x > 0, x, number) is not None
+    assert elementwise_tuned.choose(x > 0, number, x) is not None
+    assert all(kernel._ready for kernel in elementwise_tuned.NUMBERS_CHOSEN)
+    assert elementwise_tuned.choose(x > 0, x, number.astype("float64")) is None
+    assert elementwise_tuned.choose(x[0] > 0, x, number) is None
+    assert elementwise_tuned.choose(x[0, 0] > 0, number, number) is None

@@ -54,6 +54,18 @@ def where(mask, a, b):
     return a if mask else b
 
 
+@by_element(_MASK, FLAT, float32, exact=True)
+def where_or_number(mask, a, number):
+    """The number a where the mask is true, else one that all share."""
+    return a if mask else number
+
+
+@by_element(_MASK, float32, FLAT, exact=True)
+def number_where(mask, number, b):
+    """One number where the mask is true, else that of b."""
+    return number if mask else b
+
+
 @by_element(_MASK, FLAT, exact=True)
 def keep_where(mask, x):
     """The number x where the mask is true, else 0."""

@@ -14,6 +14,7 @@ from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 
+_F32 = np.dtype(np.float32)
 PARALLEL = 1 << 16
 """About so many elements are worth a second thread.
 
@@ -55,6 +56,25 @@ selu_gradient = _kernel("selu_gradient", "flat flat", 2.5, PARALLEL)
 silu_gradient = _kernel("silu_gradient", "flat flat", 1.2, PARALLEL)
 gelu_erf_gradient = _kernel("gelu_erf_gradient", "flat flat", 3.0)
 gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", 2.5, PARALLEL)
+
+NUMBERS_CHOSEN = (
+    _exact("number_where", "mask number flat", 3.7, 1 << 12),
+    _exact("where_or_number", "mask flat number", 3.7, 1 << 12),
+)
+"""`where` with a number in place of its first array, and of its second one."""
+
+
+def choose(mask: Array, a: Array, b: Array) -> Array | None:
+    """`a` where the mask is true, else `b`, either of which may be a number; or `None`."""
+    chosen: Array | None
+    if b.dtype is _F32 and not b.ndim:
+        chosen = NUMBERS_CHOSEN[1](mask, a, float(b))
+    elif a.dtype is _F32 and not a.ndim:
+        chosen = NUMBERS_CHOSEN[0](mask, float(a), b)
+    else:
+        chosen = where(mask, a, b)
+    return chosen
+
 
 # ------------------------------------------------------------------ bfloat16
 

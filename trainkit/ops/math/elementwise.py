@@ -505,7 +505,7 @@ def _where_on_gpu(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Ar
     name="where",
     semantics=ELEMENTWISE,
     text="beside numbers",
-    tuned=elementwise_tuned.where.facet(of=2, on_gpu=(_where_on_gpu,)),
+    tuned=elementwise_tuned.where.facet(elementwise_tuned.choose, on_gpu=(_where_on_gpu,)),
 )
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
     """x1 where the condition is true, else x2."""
