@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.kernels.embedding.scatter_reference import all_inside
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads import pools
@@ -63,13 +64,6 @@ def fold_by_id(name: str, result: Array, ids: Array, rows: Array) -> bool:
         return False
     run(*_arguments(rows, ids, result))
     return True
-
-
-def all_inside(ids: Array, count: int) -> bool:
-    """Whether all integers `ids` are in [0, count), of no ids too."""
-    if ids.dtype.kind == "i":  # negative ones stand above all others, so one pass finds both kinds
-        ids = ids.view(f"u{ids.dtype.itemsize}")
-    return not ids.size or bool(ids.max() < count)
 
 
 def _arguments(rows: Array, ids: Array, result: Array) -> tuple[Any, ...]:

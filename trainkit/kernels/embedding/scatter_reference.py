@@ -58,6 +58,13 @@ def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> Non
         out[...] = wide.astype(out.dtype)
 
 
+def all_inside(ids: Array, count: int) -> bool:
+    """Whether all integers `ids` are in [0, count), of no ids too."""
+    if ids.dtype.kind == "i":  # negative ones stand above all others, so one pass finds both kinds
+        ids = ids.view(f"u{ids.dtype.itemsize}")
+    return not ids.size or bool(ids.max() < count)
+
+
 def _flat_positions(out: Array, index: Any) -> Array | None:
     """Where the numbers that an index picks stand among all of `out`, in the shape of the picks.
 

@@ -16,7 +16,7 @@ _1, _2, _3 = map(np.uintp, range(1, 4))
 
 
 @inlined
-def _walk(size, backwards):
+def _origin_and_step(size, backwards):
     """The first place of an axis, and the way to the next one."""
     if backwards:
         return size - 1, -1
@@ -32,7 +32,7 @@ def scan_rows(part, parts, x, y, multiplies, backwards, exclusive):
     """
     count, size = x.shape
     start, stop = chunk_range(part, parts, count, 4)
-    origin, step = _walk(size, backwards)
+    origin, step = _origin_and_step(size, backwards)
     ahead = step * exclusive
     for first in range(start, stop, 4):
         row = np.uintp(first)
@@ -79,7 +79,7 @@ def scan_columns(part, parts, x, y, multiplies, backwards, exclusive):
     """The same along the middle axis."""
     outer, size, inner = x.shape
     start, stop = chunk_range(part, parts, outer, 1)
-    origin, step = _walk(size, backwards)
+    origin, step = _origin_and_step(size, backwards)
     ahead = step * exclusive
     for number in range(start, stop):
         block = np.uintp(number)
@@ -105,7 +105,7 @@ def recur_rows(part, parts, a, b, y, backwards):
     """Solutions of y[i] = b[i] + a[i] y[i - 1] along rows, from 0."""
     count, size = b.shape
     start, stop = chunk_range(part, parts, count, 4)
-    origin, step = _walk(size, backwards)
+    origin, step = _origin_and_step(size, backwards)
     zero = np.float32(0)
     for first in range(start, stop, 4):
         row = np.uintp(first)
@@ -133,7 +133,7 @@ def recur_columns(part, parts, a, b, y, backwards):
     """The same along the middle axis."""
     outer, size, inner = b.shape
     start, stop = chunk_range(part, parts, outer, 1)
-    origin, step = _walk(size, backwards)
+    origin, step = _origin_and_step(size, backwards)
     zero = np.float32(0)
     for number in range(start, stop):
         block = np.uintp(number)

@@ -21,9 +21,8 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.embedding.embedding_tuned import all_inside
 from trainkit.kernels.embedding.row_additions import add_rows, fold_rows
-from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.embedding.scatter_reference import all_inside, scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast

@@ -21,9 +21,8 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.embedding.embedding_tuned import all_inside
 from trainkit.kernels.embedding.row_additions import add_rows, fold_rows
-from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.embedding.scatter_reference import all_inside, scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.vmap import ItemStack, moved, reshaped, stacked
