@@ -1,11 +1,13 @@
 """Name scopes, and the hint at the nearest name."""
 
+import copy
+import operator
 import threading
 
 import pytest
 
 import trainkit as tk
-from trainkit.core.names import near_names, unknown_name
+from trainkit.core.names import NamesBelow, near_names, unknown_name
 
 
 def test_scopes_nest():
@@ -55,3 +57,30 @@ def test_near_names_come_nearest_first_and_from_the_first_thousands():
     many = [f"{number:09}" for number in range(2000)]
     assert near_names("val_loss", [*many[:-1], "val_los"]) == ["val_los"]
     assert near_names("val_loss", [*many, "val_loss"]) == []
+
+
+def test_a_namespace_without_a_file_explains_names_that_it_does_not_have():
+    space = NamesBelow("box.inner", {"old": "use new"}, reduce_mean=1, reduce_max=2)
+    assert (space.reduce_mean, space.reduce_max) == (1, 2)
+    assert repr(space) == "NamesBelow(reduce_mean=1, reduce_max=2)"
+    with pytest.raises(AttributeError, match=r"'box\.inner' has no attribute 'old': use new"):
+        space.old  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean 'reduce_mean'"):
+        space.reduce_maen  # noqa: B018
+    assert not hasattr(space, "zzz")
+    assert copy.copy(space) == space
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "advice"),
+    [
+        ("data", "NumpyIterator", "as_numpy_iterator"),
+        ("distribute", "Server", "MirroredStrategy"),
+        ("distribute", "experimental_set_strategy", "strategy.scope"),
+        ("math.special", "bessel_j5", "did you mean 'bessel_j"),
+        ("types.experimental", "TensorLik", "did you mean 'TensorLike'"),
+    ],
+)
+def test_names_that_modules_leave_out_say_what_to_use(module, name, advice):
+    with pytest.raises(AttributeError, match=advice):
+        getattr(operator.attrgetter(module)(tk), name)

@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from trainkit.core.errors import UnimplementedError
@@ -155,6 +155,28 @@ def explain_unknown_names(
 
     namespace["__getattr__"] = missing
     namespace["__dir__"] = lambda: public_names(namespace)
+
+
+class NamesBelow(SimpleNamespace):
+    """Names below a module that have no file of their own; it explains unknown names as that does.
+
+    Args:
+        module: what errors call it.
+        left_out: by names that it leaves out on purpose, what to use instead.
+        **members: what it has.
+    """
+
+    __slots__ = ("_left_out", "_module")  # not among its members
+
+    def __init__(
+        self, module: str = "", left_out: Mapping[str, str] | None = None, /, **members: Any
+    ) -> None:
+        super().__init__(**members)
+        self._module = module
+        self._left_out = left_out
+
+    def __getattr__(self, name: str) -> Any:
+        raise unknown_name(self._module, name, vars(self), self._left_out)
 
 
 def explain_attribute(

@@ -16,4 +16,10 @@ from trainkit.data.structure import DatasetSpec as DatasetSpec
 
 Iterator = DatasetIterator
 
-_explain_unknown_names(globals())
+_explain_unknown_names(
+    globals(),
+    left_out={
+        "IteratorSpec": "use element_spec of the data set",
+        "NumpyIterator": "use as_numpy_iterator() of the data set",
+    },
+)

@@ -31,7 +31,17 @@ _MANY = (
     "tk.distribute.MirroredStrategy trains on all GPUs of a process, "
     "tk.distribute.MultiWorkerMirroredStrategy, started by mpiexec, with many processes"
 )
+_OPTIONS = "experimental_distribute_dataset and run of a strategy have no options"
+_VALUES = "use experimental_local_results of a strategy, which gives a tuple"
 _LEFT_OUT = {
+    "DistributedIterator": "use iter() of what experimental_distribute_dataset gives",
+    "DistributedValues": _VALUES,
+    "InputOptions": _OPTIONS,
+    "InputReplicationMode": _OPTIONS,
+    "RunOptions": _OPTIONS,
+    "Server": f"weights are copied to each replica, not served; {_MANY}",
+    "StrategyExtended": "use the methods of the strategy itself",
+    "experimental_set_strategy": "use `with strategy.scope():`",
     "TPUStrategy": f"there are no TPUs here; {_MANY}",
     "ParameterServerStrategy": f"weights are copied to each replica, not served; {_MANY}",
     "CentralStorageStrategy": f"MirroredStrategy keeps a copy on each device; {_MANY}",

@@ -1,15 +1,18 @@
 """`tk.autograph`: how control flow is converted."""
 
-from types import SimpleNamespace
 from typing import Any
 
 from trainkit.graph.autograph.convert import Feature, converted
 from trainkit.graph.autograph.convert import do_not_convert as _do_not_convert
 from trainkit.graph.control_flow.loop_options import set_loop_options as _set_loop_options
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+from trainkit.tf.left_out import namespace as _namespace
 
-experimental = SimpleNamespace(
-    do_not_convert=_do_not_convert, set_loop_options=_set_loop_options, Feature=Feature
+experimental = _namespace(
+    "autograph.experimental",
+    do_not_convert=_do_not_convert,
+    set_loop_options=_set_loop_options,
+    Feature=Feature,
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from trainkit.core import devices
@@ -25,6 +24,7 @@ from trainkit.models.training.first_batch import (
 )
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+from trainkit.tf.left_out import namespace as _namespace
 
 
 def _set_memory_growth(device: Any, enable: bool) -> None:
@@ -72,7 +72,8 @@ def _enable_op_determinism() -> None:
     pools.determine()
 
 
-experimental = SimpleNamespace(
+experimental = _namespace(
+    "config.experimental",
     enable_op_determinism=_enable_op_determinism,
     enable_tensor_float_32_execution=_products.enable_tf32,
     tensor_float_32_execution_enabled=_products.tf32_is_enabled,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core import names
-from trainkit.core.names import unknown_name
+from trainkit.core.names import NamesBelow, unknown_name
 
 _SPARSE = "sparse tensors are not part of trainkit; use dense tensors with masks"
 _RAGGED = "ragged tensors are not part of trainkit; use dense tensors with tk.sequence_mask"
@@ -21,6 +21,13 @@ _PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs
 _CLUSTER = "a launcher such as mpiexec starts the processes; see tk.distribute"
 _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
 _EXTENSION = "use a dataclass or a NamedTuple of tensors, which functions take and give"
+_SPEC = "use tk.TensorSpec; None and nests of specs stand for themselves"
+_LIBRARY = "operations are written in Python; see tk.custom_gradient and tk.numpy_function"
+_DISPATCH = "operations take tensors; convert by __array__ or __dlpack__ of the class"
+_SMALL_TYPES = "elements have 8 bits or more, floats 16; see tk.quantizers for weights of fewer"
+_ASYNC = "calls on the CPU are done when they return; a GPU's errors are raised where it is read"
+_BRIDGE = "there is no MLIR; see jit_compile of tk.function"
+_GPU_MEMORY = "see cupy.get_default_memory_pool()"
 _APPROX = "use tk.math.top_k, which is exact"
 
 _VERSION_1_LOSSES = "version 1's losses are scalars; use tk.losses, e.g. MeanSquaredError()"
@@ -37,12 +44,21 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "AggregationMethod": "gradients are always added up",
         "CriticalSection": "use threading.Lock",
         "DeviceSpec": "devices are strings; see tk.device",
+        "IndexedSlicesSpec": _SPEC,
+        "NoneTensorSpec": _SPEC,
         "Operation": "see tk.function(...).get_concrete_function(...).graph",
+        "OptionalSpec": _SPEC,
         "RaggedTensor": _RAGGED,
+        "RaggedTensorSpec": _RAGGED,
         "RegisterGradient": "use tk.custom_gradient",
         "SparseTensor": _SPARSE,
+        "SparseTensorSpec": _SPARSE,
+        "TensorArraySpec": _SPEC,
         "TypeSpec": "use tk.TensorSpec",
         "approx_top_k": _APPROX,
+        "conv": "use tk.nn.convolution",
+        "conv2d_backprop_filter_v2": "use tk.GradientTape",
+        "conv2d_backprop_input_v2": "use tk.GradientTape",
         "dtensor": _CLUSTER,
         "estimator": "use tk.keras.Model",
         "feature_column": "use layers of tk.keras",
@@ -53,16 +69,23 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "import_graph_def": "see tk.saved_graph",
         "irfftnd": "use tk.signal.irfft, irfft2d or irfft3d",
         "lite": "see tk.saved_graph",
+        "load_library": _LIBRARY,
+        "load_op_library": _LIBRARY,
         "no_gradient": "use tk.stop_gradient",
         "quantization": _QUANTIZED,
         "queue": "use queue.Queue, or tk.data",
         "ragged": _RAGGED,
+        "ragged_fill_empty_rows": _RAGGED,
+        "ragged_fill_empty_rows_grad": _RAGGED,
+        "random_index_shuffle": "use tk.random.shuffle, or shuffle of tk.data.Dataset",
         "raw_ops": "use tk.ops",
         "register_tensor_conversion_function": "give the class __array__ or __dlpack__",
+        "resource": "variables are no tensors of handles; see tk.Variable",
         "rfftnd": "use tk.signal.rfft, rfft2d or rfft3d",
         "sets": "use numpy.intersect1d and its relatives",
         "sparse": _SPARSE,
         "tpu": _CLUSTER,
+        "variant": "there are no tensors of objects; use nests",
         "variable_creator_scope": "give arguments to tk.Variable itself",
         "xla": "tk.function compiles by itself",
         **{name: _QUANTIZED for name in ("qint8", "qint16", "qint32", "quint8", "quint16")},
@@ -95,13 +118,14 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "learned_unigram_candidate_sampler": _SAMPLER,
     },
     "linalg": {
-        "LinearOperator" + kind: _OPERATOR
+        "experimental": "use scipy.sparse.linalg.cg",
+        **{"LinearOperator" + kind: _OPERATOR
         for kind in (
             "", "Adjoint", "BlockDiag", "BlockLowerTriangular", "Circulant", "Circulant2D",
             "Circulant3D", "Composition", "Diag", "FullMatrix", "Householder", "Identity",
             "Inversion", "Kronecker", "LowRankUpdate", "LowerTriangular", "Permutation",
             "ScaledIdentity", "Toeplitz", "Tridiag", "Zeros",
-        )
+        )},
     },
     "image": {
         "combined_non_max_suppression": "call non_max_suppression for each class",
@@ -113,6 +137,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "io": {
         "decode_compressed": "use zlib or gzip of Python",
+        "decode_jxl": _CODEC,
         "decode_json_example": "see google.protobuf.json_format",
         "decode_proto": "use the classes of google.protobuf",
         "deserialize_many_sparse": _SPARSE,
@@ -129,7 +154,12 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "unicode_split_with_offsets": "use unicode_split",
         "unsorted_segment_join": "use Python's str.join",
     },
+    "autograph": {
+        "set_verbosity": "tk.autograph.to_code shows what a function has become",
+        "trace": "use Python's print, which runs when a function is traced",
+    },
     "debugging": {
+        "experimental": "use tk.debugging.enable_check_numerics, or tk.profiler",
     },
     "config": {
         "LogicalDeviceConfiguration": _PLACEMENT,
@@ -140,9 +170,48 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "set_logical_device_configuration": _PLACEMENT,
         "set_visible_devices": _PLACEMENT,
     },
+    "config.experimental": {
+        "ClusterDeviceFilters": _CLUSTER,
+        "VirtualDeviceConfiguration": _PLACEMENT,
+        "disable_mlir_bridge": _BRIDGE,
+        "enable_mlir_bridge": _BRIDGE,
+        "get_device_details": "`python -m trainkit doctor` says what each device is",
+        "get_device_policy": "see tk.config.get_soft_device_placement",
+        "get_memory_info": _GPU_MEMORY,
+        "get_memory_usage": _GPU_MEMORY,
+        "get_synchronous_execution": _ASYNC,
+        "get_virtual_device_configuration": _PLACEMENT,
+        "reset_memory_stats": _GPU_MEMORY,
+        "set_device_policy": "see tk.config.set_soft_device_placement",
+        "set_synchronous_execution": _ASYNC,
+        "set_virtual_device_configuration": _PLACEMENT,
+        "set_visible_devices": _PLACEMENT,
+    },
     "experimental": {
         "BatchableExtensionType": _EXTENSION,
+        "DynamicRaggedShape": _RAGGED,
         "ExtensionType": _EXTENSION,
+        "ExtensionTypeBatchEncoder": _EXTENSION,
+        "ExtensionTypeSpec": _EXTENSION,
+        "RowPartition": _RAGGED,
+        "StructuredTensor": _RAGGED,
+        "async_clear_error": _ASYNC,
+        "async_scope": _ASYNC,
+        "dispatch_for_api": _DISPATCH,
+        "dispatch_for_binary_elementwise_apis": _DISPATCH,
+        "dispatch_for_binary_elementwise_assert_apis": _DISPATCH,
+        "dispatch_for_unary_elementwise_apis": _DISPATCH,
+        "enable_strict_mode": "there are no deprecated names to refuse",
+        "extension_type": _EXTENSION,
+        "function_executor_type": "see jit_compile of tk.function",
+        "register_filesystem_plugin": "register file systems with fsspec",
+        "tensorrt": "export to ONNX, which TensorRT reads",
+        "unregister_dispatch_for": _DISPATCH,
+        **{name: _SMALL_TYPES for name in ("int2", "int4", "uint2", "uint4", "float4_e2m1fn")},
+        **{
+            "float8_" + kind: _SMALL_TYPES
+            for kind in ("e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")
+        },
         "dlpack": "tk.array_api.from_dlpack and x.__dlpack__() exchange arrays",
         "dtensor": _CLUSTER,
         "numpy": "use NumPy's names in tk.ops",
@@ -179,6 +248,16 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         **{name: _CLUSTER for name in ("ClusterDef", "ClusterSpec", "JobDef", "ServerDef")},
     },
 }  # fmt: skip
+
+
+def namespace(space: str, **members: Any) -> NamesBelow:
+    """Names below a namespace of `tk`, such as those of `tk.config.experimental`.
+
+    Args:
+        space: `"config.experimental"` and so on.
+        **members: what it has.
+    """
+    return NamesBelow(f"trainkit.{space}", LEFT_OUT.get(space), **members)
 
 
 def not_here(space: str, name: str, known: Iterable[str]) -> AttributeError:

@@ -8,7 +8,6 @@ goes along axis 0 and gives int64, `floordiv` and friends.
 from __future__ import annotations
 
 import functools
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,6 +120,7 @@ from trainkit.ops.special import bessel as _bessel
 from trainkit.ops.special import integrals as _integrals
 from trainkit.ops.special import modified_bessel as _modified_bessel
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+from trainkit.tf.left_out import namespace as _namespace
 from trainkit.tf.positions import argmax as argmax
 from trainkit.tf.positions import argmin as argmin
 from trainkit.tf.positions import in_top_k as in_top_k
@@ -530,7 +530,8 @@ def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     return ops.softsign(features)
 
 
-special = SimpleNamespace(
+special = _namespace(
+    "math.special",
     bessel_i0=bessel_i0,
     bessel_i0e=bessel_i0e,
     bessel_i1=bessel_i1,

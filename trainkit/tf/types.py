@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.graph.tracing.function import Function
 from trainkit.graph.tracing.signature import SupportsTracingProtocol, TraceType
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+from trainkit.tf.left_out import namespace as _namespace
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike as TensorLike
@@ -31,7 +31,8 @@ else:  # `isinstance(x, tk.types.TensorLike)` asks for classes
         Tensor | Variable | bool | int | float | complex | str | bytes | tuple | list | np.ndarray
     )
 
-experimental = SimpleNamespace(
+experimental = _namespace(
+    "types.experimental",
     TraceType=TraceType,
     SupportsTracingProtocol=SupportsTracingProtocol,
     TensorLike=TensorLike,
