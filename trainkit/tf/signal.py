@@ -25,6 +25,10 @@ from trainkit.ops.signal.fourier_axes import irfft3d as irfft3d
 from trainkit.ops.signal.fourier_axes import rfft as rfft
 from trainkit.ops.signal.fourier_axes import rfft2d as rfft2d
 from trainkit.ops.signal.fourier_axes import rfft3d as rfft3d
+from trainkit.ops.signal.fourier_chosen_axes import fftnd as fftnd
+from trainkit.ops.signal.fourier_chosen_axes import ifftnd as ifftnd
+from trainkit.ops.signal.fourier_chosen_axes import irfftnd as irfftnd
+from trainkit.ops.signal.fourier_chosen_axes import rfftnd as rfftnd
 from trainkit.ops.signal.frames import frame as frame
 from trainkit.ops.signal.frames import hamming_window as hamming_window
 from trainkit.ops.signal.frames import hann_window as hann_window
@@ -34,6 +38,11 @@ from trainkit.ops.signal.frames import kaiser_window as kaiser_window
 from trainkit.ops.signal.frames import overlap_and_add as overlap_and_add
 from trainkit.ops.signal.frames import stft as stft
 from trainkit.ops.signal.frames import vorbis_window as vorbis_window
+from trainkit.ops.signal.lapped_transforms import inverse_mdct as inverse_mdct
+from trainkit.ops.signal.lapped_transforms import (
+    kaiser_bessel_derived_window as kaiser_bessel_derived_window,
+)
+from trainkit.ops.signal.lapped_transforms import mdct as mdct
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")

@@ -105,7 +105,8 @@ def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
     return complex_ifft(input, rank=3)
 
 
-def _length(fft_length: Any, axes: int) -> tuple[int | None, ...]:
+def lengths_of_axes(fft_length: Any, axes: int) -> tuple[int | None, ...]:
+    """One length for each of so many axes, `None` for all where none are said."""
     if fft_length is None:
         return (None,) * axes
     value = plain(fft_length)
@@ -130,7 +131,7 @@ def rfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = No
         >>> tk.signal.rfft([1.0, 0.0, 0.0, 0.0]).numpy()
         array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
-    return complex_rfft(input_tensor, _length(fft_length, 1)[0])
+    return complex_rfft(input_tensor, lengths_of_axes(fft_length, 1)[0])
 
 
 def irfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
@@ -144,11 +145,12 @@ def irfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = N
         >>> tk.signal.irfft(tk.constant([4.0, 0.0, 0.0], tk.complex64)).numpy()
         array([1., 1., 1., 1.], dtype=float32)
     """
-    return complex_irfft(input_tensor, _length(fft_length, 1)[0])
+    return complex_irfft(input_tensor, lengths_of_axes(fft_length, 1)[0])
 
 
-def _rfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
-    sizes = _length(fft_length, axes)
+def rfft_of_last_axes(x: Any, fft_length: Any, axes: int) -> Tensor:
+    """`rfft` over the last axis, then `fft` over `axes` - 1 ones before it."""
+    sizes = lengths_of_axes(fft_length, axes)
     y = convert_to_tensor(x)
     for k in range(axes - 1):
         if (size := sizes[k]) is not None:
@@ -159,8 +161,9 @@ def _rfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
     return y
 
 
-def _irfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
-    sizes = _length(fft_length, axes)
+def irfft_of_last_axes(x: Any, fft_length: Any, axes: int) -> Tensor:
+    """The inverse of `rfft_of_last_axes`."""
+    sizes = lengths_of_axes(fft_length, axes)
     y = convert_to_tensor(x)
     for k in range(axes - 1):
         if (size := sizes[k]) is not None:
@@ -180,7 +183,7 @@ def rfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = 
         >>> tk.signal.rfft2d(tk.ones((4, 4))).shape
         TensorShape([4, 3])
     """
-    return _rfft_nd(input_tensor, fft_length, 2)
+    return rfft_of_last_axes(input_tensor, fft_length, 2)
 
 
 def irfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
@@ -194,7 +197,7 @@ def irfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None =
         >>> tk.signal.irfft2d(tk.ones((4, 3), tk.complex64)).shape
         TensorShape([4, 4])
     """
-    return _irfft_nd(input_tensor, fft_length, 2)
+    return irfft_of_last_axes(input_tensor, fft_length, 2)
 
 
 def rfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
@@ -208,7 +211,7 @@ def rfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = 
         >>> tk.signal.rfft3d(tk.ones((2, 4, 4))).shape
         TensorShape([2, 4, 3])
     """
-    return _rfft_nd(input_tensor, fft_length, 3)
+    return rfft_of_last_axes(input_tensor, fft_length, 3)
 
 
 def irfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
@@ -222,7 +225,7 @@ def irfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None =
         >>> tk.signal.irfft3d(tk.ones((2, 4, 3), tk.complex64)).shape
         TensorShape([2, 4, 4])
     """
-    return _irfft_nd(input_tensor, fft_length, 3)
+    return irfft_of_last_axes(input_tensor, fft_length, 3)
 
 
 def fftshift(x: TensorLike, axes: Axis | None = None, name: str | None = None) -> Tensor:
