@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
-from trainkit.core.registry import Registry, serialize_object
+from trainkit.core.registry import Registry, serialize_setting
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops import celu as celu
@@ -347,7 +347,7 @@ def serialize(activation: Callable[..., Any]) -> str | dict[str, Any]:
         >>> tk.activations.serialize(tk.activations.relu)
         'relu'
     """
-    return serialize_object(activation)
+    return serialize_setting(activation)
 
 
 def deserialize(

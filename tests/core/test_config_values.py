@@ -182,5 +182,68 @@ def test_schedules_and_functions_are_named_as_in_keras():
     schedule = tk.optimizers.schedules.CosineDecay(0.1, 10)
     assert serialize_object(schedule)["module"] == "keras.optimizers.schedules"
     assert through_json(tk.optimizers.Adam(schedule)).get_config()["learning_rate"]
+    function = tk.losses.mean_squared_error
     config = {"module": "builtins", "class_name": "function", "config": "mean_squared_error"}
-    assert not isinstance(deserialize_object(config), type)
+    assert deserialize_object(config) is function
+    assert serialize_object(function) == {**config, "registered_name": "function"}
+    assert tk.losses.serialize(function) == "mean_squared_error"
+
+
+class Applied(L.Layer):
+    """A layer with a function, written and read as Keras's guides do it."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+
+    def call(self, inputs):
+        return self.function(inputs)
+
+    def get_config(self):
+        return {**super().get_config(), "function": serialize_object(self.function)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "function": deserialize_object(config["function"])})
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "softmax"])
+def test_layers_of_users_get_functions_of_the_library_back(name):
+    function = getattr(tk.activations, name)
+    back = through_json(Applied(function), custom_objects={"Applied": Applied})
+    assert back.function is function
+    assert L.Dense(2, activation=function).get_config()["activation"] == name
+    assert L.Activation(function).get_config()["activation"] == name
+
+
+def _around(value):
+    return lambda x, extra=value: (value, extra)
+
+
+@pytest.mark.parametrize(
+    "value", [2.5, [1, 2], {"a": [1]}, np.ones(2, "float16"), tk.constant([1, 2]), slice(1, 3)]
+)
+@pytest.mark.filterwarnings("ignore:a lambda goes into the config")
+def test_lambdas_keep_what_they_have_from_around_them(value):
+    for result in through_json(_around(value), safe_mode=False)(0):
+        assert type(result) is type(value)
+        assert str(result) == str(value)
+
+
+@pytest.mark.filterwarnings("ignore:a lambda goes into the config")
+def test_lambdas_may_call_functions_and_lambdas_around_them():
+    def scaled(inner):
+        return lambda x: inner(x) + 1
+
+    for function in (scaled(tk.nn.relu), scaled(lambda x: x * 0.0)):
+        back = through_json(L.Lambda(function), safe_mode=False)
+        assert float(back(tk.constant([-2.0]))[0]) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:a lambda goes into the config")
+def test_a_lambda_around_which_there_is_a_module_is_refused_when_it_is_saved():
+    def scaled(library):
+        return lambda x: library.ones(1) * x
+
+    with pytest.raises(ValueError, match="'library' around it is the module 'numpy'; import it at"):
+        L.Lambda(scaled(np)).get_config()

@@ -131,7 +131,7 @@ def plain_value(x: Any, part: Callable[[Any], Any]) -> Any:
     if hasattr(x, "as_numpy_dtype") and hasattr(x, "name"):
         return x.name
     if isinstance(x, types.FunctionType) and x.__name__ == "<lambda>":
-        return _warned_lambda(x)
+        return _warned_lambda(x, part)
     return UNKNOWN
 
 
@@ -158,23 +158,43 @@ def _plain_array(x: Any) -> Any:
     return _describe("__numpy__", {"value": x.tolist(), "dtype": x.dtype.name})
 
 
-def _warned_lambda(function: types.FunctionType) -> dict[str, Any]:
+def _warned_lambda(function: types.FunctionType, part: Callable[[Any], Any]) -> dict[str, Any]:
     warnings.warn(
         f"a lambda goes into the config: {text_of(function.__code__)}. It can only be read again "
         "with safe_mode=False, and by the same version of Python; a named function that is "
         "registered with register_keras_serializable() has neither limit",
         stacklevel=6,
     )
-    return described_lambda(function)
+    return described_lambda(function, part)
 
 
-def described_lambda(function: types.FunctionType) -> dict[str, Any]:
-    """A lambda as its byte code; reading it again takes `safe_mode=False`."""
+def described_lambda(
+    function: types.FunctionType, part: Callable[[Any], Any] = lambda value: value
+) -> dict[str, Any]:
+    """A lambda as its byte code; reading it again takes `safe_mode=False`.
+
+    Args:
+        function: the lambda.
+        part: what describes the values that it has from around it, and its defaults.
+
+    Raises:
+        ConfigError: one of those is a module.
+    """
+    values = [] if function.__closure__ is None else [x.cell_contents for x in function.__closure__]
+    for name, value in zip(function.__code__.co_freevars, values, strict=True):
+        if isinstance(value, types.ModuleType):
+            raise ConfigError(
+                f"the lambda {text_of(function.__code__)} can't go into a config: {name!r} around "
+                f"it is the module {value.__name__!r}; import it at the top of the file, or inside "
+                "of a named function"
+            )
     cells = function.__closure__
     config = {
         "code": binascii.b2a_base64(marshal.dumps(function.__code__)).decode("ascii"),
-        "defaults": None if function.__defaults__ is None else list(function.__defaults__),
-        "closure": None if cells is None else [cell.cell_contents for cell in cells],
+        "defaults": None
+        if function.__defaults__ is None
+        else list(map(part, function.__defaults__)),
+        "closure": None if cells is None else list(map(part, values)),
     }
     return _describe("__lambda__", config)
 
@@ -238,24 +258,29 @@ def _lambda(config: Any, part: Callable[[Any], Any]) -> Any:
         )
     if not isinstance(config, dict):
         raise ConfigError(f"the config of __lambda__ must be a dict, got {config!r}")
-    return function_of(config.get("value", config))
+    return function_of(config.get("value", config), part=part)
 
 
-def function_of(dumped: Any, names: dict[str, Any] | None = None) -> types.FunctionType:
+def function_of(
+    dumped: Any,
+    names: dict[str, Any] | None = None,
+    part: Callable[[Any], Any] = lambda value: value,
+) -> types.FunctionType:
     """The function of what `described_lambda` or Keras dumped; running it runs code of the file.
 
     Args:
         dumped: its code, defaults and closure.
         names: its global names; by default those of the running program.
+        part: what reads the descriptions of its defaults, and of the values around it.
     """
     if isinstance(dumped, dict):
         dumped = (dumped["code"], dumped.get("defaults"), dumped.get("closure"))
     text, defaults, closure = dumped
     try:
         code = marshal.loads(binascii.a2b_base64(text.encode("ascii")))
-        cells = None if closure is None else tuple(types.CellType(value) for value in closure)
+        cells = None if closure is None else tuple(types.CellType(part(x)) for x in closure)
         names = vars(sys.modules["__main__"]) if names is None else names
-        default_values = None if defaults is None else tuple(defaults)
+        default_values = None if defaults is None else tuple(map(part, defaults))
         return types.FunctionType(code, names, code.co_name, default_values, cells)
     except (ValueError, TypeError, EOFError, AttributeError, binascii.Error) as error:
         raise ConfigError(

@@ -218,7 +218,7 @@ class Registry:
 
     def serialize(self, target: Any) -> Any:
         """`target` as a dict that `deserialize` reads; a function of the family as its name."""
-        return serialize_object(target)
+        return serialize_setting(target)
 
     def deserialize(self, config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
         """The object that `serialize` described.
@@ -307,6 +307,22 @@ def serialize_object(obj: Any) -> Any:
     return _describe(obj)
 
 
+def serialize_setting(obj: Any) -> Any:
+    """As `serialize_object`, but a function of a family by its name alone: `"relu"`.
+
+    That is how the classes of this package write their settings. A program that gets a name back
+    from a config of its own would have to know where to look it up.
+    """
+    name = getattr(obj, "__name__", None)
+    if name and not isinstance(obj, type) and registered_name(obj) is None and _is_member(obj):
+        return name
+    return serialize_object(obj)
+
+
+def _is_member(target: Any) -> bool:
+    return any(target in family.named.values() for family in FAMILIES.values())
+
+
 def _describe(target: Any) -> Any:
     plain = plain_value(target, _describe)
     if plain is not UNKNOWN:
@@ -355,13 +371,12 @@ def _identity(target: Any) -> dict[str, Any]:
 
 def _serialized_function(target: Any) -> Any:
     name = registered_name(target)
-    if name is None and any(target in family.named.values() for family in FAMILIES.values()):
-        return target.__name__
+    registered = name or ("function" if _is_member(target) else target.__name__)
     return {
         "module": "builtins",
         "class_name": "function",
         "config": name or target.__name__,
-        "registered_name": name or target.__name__,
+        "registered_name": registered,
     }
 
 

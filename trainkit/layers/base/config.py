@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from trainkit.core.config_values import described_lambda
-from trainkit.core.registry import Registry, deserialize_object, serialize_object
+from trainkit.core.registry import Registry, deserialize_object, serialize_object, serialize_setting
 from trainkit.layers.base.dtype_policy import policy_of
 from trainkit.layers.quantized.quantization import read_config
 
@@ -128,7 +128,7 @@ def arguments_of(
             if value is not None or name not in _IF_GIVEN:
                 config[name] = _plain(target, value)
         elif name in bound:
-            config[name] = _plain(target, bound[name])
+            config[name] = _plain(target, bound[name]) if ours else serialize_object(bound[name])
     return config
 
 
@@ -138,8 +138,8 @@ def _plain(target: Any, value: Any) -> Any:
         return value.tolist()
     stores = getattr(type(target), "_stores_lambdas", False)
     if stores and isinstance(value, FunctionType) and value.__name__ == "<lambda>":
-        return described_lambda(value)
-    return serialize_object(value)
+        return described_lambda(value, serialize_object)
+    return serialize_setting(value)
 
 
 def without_trainable(config: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from trainkit.core import devices
 from trainkit.core.config_values import config_scope
 from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import serialize_object
+from trainkit.core.registry import serialize_setting
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.layers.base.arguments import one_of
@@ -249,4 +249,4 @@ class TextVectorization(Layer):
 
 
 def _config_of(setting: Any) -> Any:
-    return serialize_object(setting) if callable(setting) else setting
+    return serialize_setting(setting) if callable(setting) else setting
