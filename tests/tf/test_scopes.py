@@ -22,7 +22,7 @@ class Layered(tk.Module):
 def test_a_module_finds_its_variables():
     module = Layered()
     assert module.name == "layered"
-    assert [v.name for v in module.variables] == ["w:0", "b:0", "Variable:0"]
+    assert [v.name for v in module.variables] == ["Variable:0", "w:0", "b:0"]
     assert len(module.trainable_variables) == 2
     assert [v.name for v in module.non_trainable_variables] == ["Variable:0"]
     assert module.submodules == (module.again,)
@@ -126,3 +126,38 @@ def test_bits():
         tk.bitwise.right_shift(x, [1]),
     ]
     assert np.ravel(found).tolist() == [1, 7, 6, -6, 40, 2]
+
+
+class Pair(tk.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.w, self.b = tk.Variable(1.0, name=name + "w"), tk.Variable(1.0, name=name + "b")
+
+
+class Nested(tk.Module):
+    def __init__(self):
+        super().__init__()
+        self.z = tk.Variable(1.0, name="z")
+        self.sub = Pair("s")
+        self.a = tk.Variable(1.0, name="a")
+        items = {10: tk.Variable(1.0, name="10"), 9: tk.Variable(1.0, name="9"), 11: Pair("i")}
+        self.items = [Pair("l"), items, tk.Variable(1.0, name="last")]
+        self.tuple = (tk.Variable(1.0, name="t"), Pair("u"))
+        self.mixed = {"x": tk.Variable(1.0, name="x"), 1: tk.Variable(1.0, name="1")}
+        self.again, self.itself = self.sub, self
+        self.deep = Pair("d")
+        self.deep.more = Pair("e")
+        self.layer = tk.layers.Dense(1)
+        self.layer.build((None, 1))
+
+
+def test_variables_and_modules_come_in_tensorflows_order():
+    module = Nested()
+    names = [v.name.removesuffix(":0") for v in module.variables]
+    layer = [v.name.removesuffix(":0") for v in module.layer.variables]
+    own = ["a", "9", "10", "last", "x", "1", "t", "z"]
+    assert names == [*own, *"sb sw db dw eb ew lb lw ib iw".split(), *layer, "ub", "uw"]
+    assert [getattr(part, "b", None) is None for part in module.submodules].count(True) == 1
+    pairs = [part.w.name[0] for part in module.submodules if isinstance(part, Pair)]
+    assert pairs == ["s", "d", "l", "i", "u", "e"]
+    assert module.trainable_variables == module.variables

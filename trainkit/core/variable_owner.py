@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from trainkit.core import names
 from trainkit.core.registry import snake_case
-from trainkit.core.trackable import Trackable, traverse
+from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple, traverse
 from trainkit.core.variable import Variable
 
 
@@ -50,8 +50,13 @@ class Module(Trackable):
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All variables below, each once, in the order in which they were assigned."""
-        return tuple(part for _, part in traverse(self) if isinstance(part, Variable))
+        """All variables below, each once, in TensorFlow's order.
+
+        First those of the module by the names of its attributes, then those of each module below in
+        the same way. Lists count in their order, dicts by their keys. Layers keep the order in
+        which theirs were assigned.
+        """
+        return tuple(part for part in _parts_below(self) if isinstance(part, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
@@ -65,11 +70,11 @@ class Module(Trackable):
 
     @property
     def submodules(self) -> tuple[Any, ...]:
-        """All modules and layers below."""
+        """All modules and layers below, each once: those of the module before those of others."""
         return tuple(
             part
-            for path, part in traverse(self)
-            if path and (isinstance(part, Module) or hasattr(part, "trainable_variables"))
+            for part in _parts_below(self)
+            if isinstance(part, Module) or hasattr(part, "trainable_variables")
         )
 
     @classmethod
@@ -82,6 +87,49 @@ class Module(Trackable):
                 return method(self, *args, **kwargs)
 
         return scoped
+
+
+def _parts_below(module: Module, visited: set[int] | None = None) -> Iterator[Trackable]:
+    """Variables, modules and layers below a module, each once; see `Module.variables`."""
+    visited = {id(module)} if visited is None else visited
+    owners = []
+    for part in _leaves(module):
+        if id(part) not in visited:
+            visited.add(id(part))
+            yield part
+            if not isinstance(part, Variable):
+                owners.append(part)
+    for owner in owners:
+        if isinstance(owner, Module):
+            yield from _parts_below(owner, visited)
+            continue
+        for _, part in traverse(owner):
+            if id(part) not in visited:
+                visited.add(id(part))
+                yield part
+
+
+def _leaves(owner: Trackable) -> Iterator[Trackable]:
+    """What is assigned to the attributes of a module, or lies in their lists, tuples and dicts."""
+    for part in _in_order(owner):
+        if isinstance(part, TrackedList | TrackedTuple | TrackedDict):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
+def _in_order(owner: Trackable) -> Iterable[Trackable]:
+    parts = type(owner).parts(owner)
+    if isinstance(owner, TrackedList | TrackedTuple):
+        return parts.values()
+    names: Iterable[Any] = parts
+    if isinstance(owner, TrackedDict):
+        names = [key for key in owner if str(key) in parts]
+    try:
+        names = sorted(names)
+    except TypeError:  # keys of several types stay as they were put in
+        pass
+    return [parts[str(name)] for name in names]
 
 
 class VariableSynchronization(enum.Enum):
