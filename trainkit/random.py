@@ -7,10 +7,11 @@ go through a sequence of their own, which `set_seed` starts again.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
+from trainkit.core.names import NamesBelow as _NamesBelow
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
+from trainkit.ops.sampling.algorithms import Algorithm as Algorithm
+from trainkit.ops.sampling.algorithms import create_rng_state as create_rng_state
 from trainkit.ops.sampling.generators import Generator as Generator
 from trainkit.ops.sampling.generators import SeedGenerator as SeedGenerator
 from trainkit.ops.sampling.generators import global_generator as get_global_generator
@@ -39,17 +40,21 @@ from trainkit.ops.sampling.seeded_random import (
 from trainkit.ops.sampling.seeded_random import stateless_uniform as stateless_uniform
 from trainkit.ops.sampling.seeded_random import truncated_normal as truncated_normal
 from trainkit.ops.sampling.seeded_random import uniform as uniform
+from trainkit.ops.sampling.truncated_between import (
+    stateless_parameterized_truncated_normal as stateless_parameterized_truncated_normal,
+)
 
-Algorithm = SimpleNamespace(PHILOX="philox", AUTO_SELECT="auto_select")
-experimental = SimpleNamespace(
+experimental = _NamesBelow(
+    "trainkit.random.experimental",
+    Algorithm=Algorithm,
     Generator=Generator,
+    create_rng_state=create_rng_state,
     get_global_generator=get_global_generator,
     set_global_generator=set_global_generator,
     stateless_split=split,
     stateless_fold_in=fold_in,
     stateless_shuffle=stateless_shuffle,
 )
-
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")
 

@@ -55,6 +55,8 @@ from trainkit.ops.neural.weighted_statistics import (
 )
 from trainkit.ops.neural.weighted_statistics import sufficient_statistics as sufficient_statistics
 from trainkit.ops.neural.weighted_statistics import weighted_moments as weighted_moments
+from trainkit.ops.sampling.sampled_dropout import general_dropout as _general_dropout
+from trainkit.ops.sampling.sampled_dropout import stateless_dropout as _stateless_dropout
 from trainkit.ops.sampling.seeded_random import dropout as dropout
 from trainkit.tf.convolution import atrous_conv2d as atrous_conv2d
 from trainkit.tf.convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
@@ -74,6 +76,7 @@ from trainkit.tf.convolution import max_pool3d as max_pool3d
 from trainkit.tf.convolution import pool as pool
 from trainkit.tf.convolution import separable_conv2d as separable_conv2d
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+from trainkit.tf.left_out import namespace as _namespace
 from trainkit.tf.math import softplus as softplus
 from trainkit.tf.math import softsign as softsign
 from trainkit.tf.positions import in_top_k as in_top_k
@@ -327,5 +330,9 @@ _describe_arguments(
 
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")
+
+experimental = _namespace(
+    "nn.experimental", general_dropout=_general_dropout, stateless_dropout=_stateless_dropout
+)
 
 _explain_unknown_names("nn", globals())

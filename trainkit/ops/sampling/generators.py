@@ -452,7 +452,8 @@ def _checked_state(state: Any) -> Any:
             f"the state of a Generator has three words (counter low, counter high, key), got shape "
             f"{tensor.shape}"
         )
-    return tensor
+    # `create_rng_state` gives the words as TensorFlow does, with a sign
+    return cast(tensor, "uint64") if tensor.dtype == dtypes.int64 else tensor
 
 
 def _only_philox(alg: Any) -> None:

@@ -337,7 +337,7 @@ def stateless_normal(
         >>> bool(tk.reduce_all(a == b))
         True
     """
-    _only_philox(alg)
+    only_philox(alg)
     return _random.normal(shape, mean, stddev, dtype, _stateless(seed))
 
 
@@ -360,7 +360,7 @@ def stateless_truncated_normal(
         >>> bool(tk.reduce_max(tk.abs(tk.random.stateless_truncated_normal((100,), (1, 2)))) <= 2)
         True
     """
-    _only_philox(alg)
+    only_philox(alg)
     return _random.truncated_normal(shape, mean, stddev, dtype, _stateless(seed))
 
 
@@ -380,7 +380,7 @@ def stateless_uniform(
         >>> bool(tk.reduce_all(a == b))
         True
     """
-    _only_philox(alg)
+    only_philox(alg)
     return _uniform(shape, minval, maxval, dtype, _stateless(seed))
 
 
@@ -471,7 +471,7 @@ def stateless_shuffle(
         >>> sorted(tk.random.stateless_shuffle([1, 2, 3], (1, 2)).numpy().tolist())
         [1, 2, 3]
     """
-    _only_philox(alg)
+    only_philox(alg)
     return _random_draws.shuffle(value, seed=_stateless(seed))
 
 
@@ -485,7 +485,7 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
         >>> tk.random.split((1, 2), num=3).shape
         TensorShape([3, 2])
     """
-    _only_philox(alg)
+    only_philox(alg)
     low, high = dtypes.int64.limits
     return _random.randint((int(num), 2), low, high, "int64", _stateless(seed))
 
@@ -504,7 +504,7 @@ def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
         >>> tk.random.stateless_uniform((2,), seed).shape
         TensorShape([2])
     """
-    _only_philox(alg)
+    only_philox(alg)
     number = convert_to_tensor(data)
     if len(number.shape):
         raise ShapeError(f"random.fold_in: data must be a scalar, got shape {tuple(number.shape)}")
@@ -513,7 +513,12 @@ def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     return _random.randint((2,), low, high, "int64", _stateless(moved))
 
 
-def _only_philox(alg: Any) -> None:
+def only_philox(alg: Any) -> None:
+    """Check that `alg` is Philox, or leaves the choice.
+
+    Raises:
+        InvalidArgumentError: it is another algorithm.
+    """
     name = str(getattr(alg, "name", alg)).lower()
     if name not in ("philox", "auto_select", "1", "3"):
         raise InvalidArgumentError(f"random: alg must be 'philox' or 'auto_select', got {alg!r}")
