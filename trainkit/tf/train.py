@@ -7,6 +7,7 @@ from trainkit.checkpoints import Checkpoint as Checkpoint
 from trainkit.checkpoints import CheckpointManager as CheckpointManager
 from trainkit.checkpoints import CheckpointOptions as CheckpointOptions
 from trainkit.checkpoints import latest_checkpoint as latest_checkpoint
+from trainkit.checkpoints.python_state import PythonState as _PythonState
 from trainkit.checkpoints.readers import checkpoints_iterator as checkpoints_iterator
 from trainkit.checkpoints.readers import get_checkpoint_state as get_checkpoint_state
 from trainkit.checkpoints.readers import list_variables as list_variables
@@ -17,7 +18,10 @@ from trainkit.ops.neural.moving_average import ExponentialMovingAverage as Expon
 from trainkit.optimizers.gradient_descent import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )
+from trainkit.tf.left_out import namespace as _namespace
 from trainkit.tf.left_out import not_here as _not_here
+
+experimental = _namespace("train.experimental", PythonState=_PythonState)
 
 # Messages are protocol buffers, whose library is loaded when one is first asked for.
 _MESSAGES = (
