@@ -73,8 +73,15 @@ CASES = [
     case("extract_patches", ops.image.extract_patches, normal(1, 4, 5, 2), size=2, strides=1),
     case("extract_patches", patches._patches, normal(1, 4, 5, 2), **PATCH),
     case("patches_sum", patches.patches_sum, normal(1, 2, 2, 8), normal(1, 4, 5, 2), **PATCH),
-    case("einsum", resized, normal(1, 3, 4, 2), size=(5, 3)),
-    case("einsum", resized, normal(3, 4, 1), size=(2, 6), interpolation="bicubic", antialias=True),
+    case("weighted_pixels", resized, normal(1, 3, 4, 2), size=(5, 3)),
+    case(
+        "weighted_pixels",
+        resized,
+        normal(3, 4, 1),
+        size=(2, 6),
+        interpolation="bicubic",
+        antialias=True,
+    ),
     case("take", resized, normal(1, 3, 4, 1), size=(5, 3), interpolation="nearest"),
     case("take", ops.image.affine_transform, between(0, 1, 2, 3, 4, 1), TURN),
     case(

@@ -23,6 +23,8 @@ import trainkit as tk
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.matmul import product_tuned
+from trainkit.kernels.resizing import resize_tuned
+from trainkit.ops.images.pixel_weights import fixed_weights
 
 kernel_family.set_mode("eager")
 rng = np.random.default_rng(0)
@@ -36,6 +38,11 @@ def tuned(name, *arrays, **settings):
 
 def by_kernel(x, g, groups=1, size=3):
     return tuned("conv_kernel_gradient", x, g, kernel_size=(size, size), groups=groups, **same)
+
+def resized(size):
+    x = normal(2, 150, 200, 40)
+    matrices = (fixed_weights(*both, "bicubic", True, "float32") for both in zip(x.shape[1:], size))
+    return resize_tuned.resize(x, *map(resize_tuned.bands_of, matrices))
 
 results = {
     "weights": by_kernel(normal(5, 14, 14, 70), normal(5, 14, 14, 128)),
@@ -53,6 +60,8 @@ results = {
     "lines": tuned("conv", normal(2, 9, 9, 70), normal(3, 3, 1, 70), None, activation=None, **same),
     "product": product_tuned.product(normal(300, 700), normal(700, 900)),
     "product by columns": product_tuned.product(normal(300, 700), normal(900, 700).T),
+    "resized to less": resized((130, 20)),
+    "resized to more": resized((170, 300)),
     "gathered product": product_tuned.product(normal(700, 300).T, normal(700, 900)),
 }
 print(json.dumps({

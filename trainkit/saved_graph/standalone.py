@@ -1414,6 +1414,12 @@ def _patch_places(dims, size, strides, dilation):
     return counts, windows
 
 
+def _weighted_pixels(x, rows, columns, **settings):
+    batch, height, width, channels = x.shape
+    x = np.matmul(rows, x.reshape(batch, height, width * channels))
+    return np.matmul(columns, x.reshape(batch, len(rows), width, channels))
+
+
 def _extract_patches(x, size, strides, dilation):
     counts, windows = _patch_places(x.shape[1:-1], size, strides, dilation)
     parts = np.stack([x[window] for window in windows], axis=-2)
@@ -3280,6 +3286,7 @@ OPERATIONS.update(
         "conv": _conv,
         "conv_transpose": _conv_transpose,
         "extract_patches": _extract_patches,
+        "weighted_pixels": _weighted_pixels,
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "fused_normalization": _normalization,

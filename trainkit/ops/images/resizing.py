@@ -1,136 +1,31 @@
 """Images of other sizes: resize, scale_and_translate.
 
-Along each axis a new pixel is a weighted sum of old ones, so each axis is one product with a
-matrix of weights, and gradients of any order follow. Pixel i lies at i + 1/2. Sources: Keys 1981,
-IEEE Trans. ASSP 29(6) (cubic, a = -1/2); Duchon 1979, J. Appl. Meteorology 18 (Lanczos).
+Along each axis a new pixel is a weighted sum of old ones.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from trainkit.core import devices, nest, shapes
-from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core import nest, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.axes import expand_dims
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.pad_and_roll import pad
-from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import batched, choice, computed, later_images, spatial
+from trainkit.ops.images.pixel_weights import IN_KERAS, METHODS, pixel_weights
+from trainkit.ops.images.weighted_images import resized_images
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.einsum import einsum
-from trainkit.ops.math.comparisons import greater, less, less_equal, logical_and
-from trainkit.ops.math.elementwise import (
-    absolute,
-    add,
-    cast,
-    divide,
-    exp,
-    maximum,
-    multiply,
-    subtract,
-    where,
-)
-from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.rounding import round as round_
 from trainkit.ops.math.rounding import saturate_cast
-from trainkit.ops.math.trigonometry import sin
-
-# ------------------------------------------------------------------ kernels
-
-
-def _triangle(x: Tensor) -> Tensor:
-    return maximum(subtract(1.0, x), 0.0)
-
-
-def _cubic(x: Tensor) -> Tensor:
-    near = add(multiply(multiply(subtract(multiply(x, 1.5), 2.5), x), x), 1.0)
-    inner = add(multiply(subtract(multiply(x, -0.5), -2.5), x), -4.0)
-    far = add(multiply(inner, x), 2.0)
-    return where(less(x, 1.0), near, where(less(x, 2.0), far, 0.0))
-
-
-def _lanczos(radius: float) -> Callable[[Tensor], Tensor]:
-    def kernel(x: Tensor) -> Tensor:
-        apart = greater(x, 1e-3)
-        safe = where(apart, x, 1.0)
-        waves = multiply(sin(multiply(safe, math.pi)), sin(multiply(safe, math.pi / radius)))
-        value = divide(multiply(waves, radius), multiply(multiply(safe, safe), math.pi**2))
-        value = where(greater(x, radius), 0.0, value)
-        return where(apart, value, 1.0)
-
-    return kernel
-
-
-def _gaussian(x: Tensor) -> Tensor:
-    """A bell of standard deviation 0.5, cut off at 1.5."""
-    return where(greater(x, 1.5), 0.0, exp(multiply(multiply(x, x), -2.0)))
-
-
-def _mitchell(x: Tensor) -> Tensor:
-    """Source: Mitchell and Netravali 1988, "Reconstruction filters in computer graphics"."""
-    near = add(multiply(multiply(x, x), subtract(multiply(x, 7 / 6), 2.0)), 8 / 9)
-    far = add(multiply(x, subtract(multiply(x, add(multiply(x, -7 / 18), 2.0)), 10 / 3)), 16 / 9)
-    return where(greater(x, 2.0), 0.0, where(greater(x, 1.0), far, near))
-
-
-_KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
-    "bilinear": _triangle,
-    "bicubic": _cubic,
-    "lanczos3": _lanczos(3.0),
-    "lanczos5": _lanczos(5.0),
-}
-_IN_KERAS = tuple(_KERNELS)
-_KERNELS |= {"gaussian": _gaussian, "mitchellcubic": _mitchell}
-_SAME = {"linear": "bilinear", "trilinear": "bilinear", "triangle": "bilinear"}
-_SAME |= {"cubic": "bicubic", "tricubic": "bicubic"}
-
-
-def _weights(
-    old: int, new: int, scale: Any, translation: Any, method: str, antialias: bool, dtype: Any
-) -> Tensor:
-    """The shares (new, old) of old pixels in new ones; rows of pixels from outside are zero."""
-    step = divide(1.0, cast(as_tensor(scale), dtype))
-    widening = maximum(step, 1.0) if antialias else 1.0
-    centers = multiply(add(arange(new, dtype=dtype), 0.5), step)
-    centers = subtract(subtract(centers, multiply(translation, step)), 0.5)
-    apart = absolute(subtract(expand_dims(centers, -1), arange(old, dtype=dtype)))
-    raw = _KERNELS[method](divide(apart, widening))
-    total = sum_(raw, axis=-1, keepdims=True)
-    some = greater(absolute(total), 1000 * float(np.finfo(np.float32).eps))
-    share = where(some, divide(raw, where(some, total, 1.0)), 0.0)
-    inside = logical_and(less_equal(-0.5, centers), less_equal(centers, old - 0.5))
-    return where(expand_dims(inside, -1), share, 0.0)
-
-
-def _areas(old: int, new: int) -> Any:
-    """The shares (new, old) of old pixels in the areas of new ones."""
-    edges = np.arange(new + 1, dtype=np.float64) * (old / new)
-    first, last = edges[:-1, None], edges[1:, None]
-    pixels = np.arange(old, dtype=np.float64)
-    overlaps = np.minimum(last, pixels + 1) - np.maximum(first, pixels)
-    return np.maximum(overlaps, 0) / (old / new)
-
-
-@lru_cache(maxsize=256)
-def _fixed_weights(old: int, new: int, method: str, antialias: bool, dtype: str) -> Any:
-    """The weights that fill `new` pixels from `old` ones, as a NumPy array."""
-    if method == "area":
-        return _areas(old, new).astype(dtype)
-    with eagerly(), trace_state.silence(), devices.device("/cpu:0"):
-        exact = _weights(old, new, np.float64(new / old), 0.0, method, antialias, "float64")
-    return exact.numpy().astype(dtype)
-
 
 # ------------------------------------------------------------------ resize
 
@@ -143,12 +38,7 @@ def _resize(x: Tensor, size: tuple[int, int], method: str, antialias: bool) -> T
             nearest = np.minimum(np.floor((np.arange(new) + 0.5) * np.float32(old / new)), old - 1)
             x = take(x, nearest.astype(np.int32), axis=axis)
         return x
-    y = computed(x)
-    name = y.dtype.name
-    rows = convert_to_tensor(_fixed_weights(height, size[0], method, antialias, name))
-    columns = convert_to_tensor(_fixed_weights(width, size[1], method, antialias, name))
-    y = einsum("Hh,bhwc->bHwc", rows, y)
-    return _as_before(einsum("Ww,bhwc->bhWc", columns, y), x)
+    return _as_before(resized_images(computed(x), size, method, antialias), x)
 
 
 def _as_before(y: Tensor, x: Tensor) -> Tensor:
@@ -219,7 +109,7 @@ def resize(
             numbers above 0.
         ShapeError: the rank is another one, or height or width are not known.
     """
-    allowed = ("nearest", *_IN_KERAS)
+    allowed = ("nearest", *IN_KERAS)
     method = choice("resize", "interpolation", interpolation, allowed)
     choice("resize", "fill_mode", fill_mode, ("constant",))
     if crop_to_aspect_ratio and pad_to_aspect_ratio:
@@ -246,7 +136,7 @@ def resized_by(
     Raises:
         ValueError: the method is unknown, or a size is not above 0.
     """
-    methods = ("nearest", *_KERNELS, "area")
+    methods = ("nearest", *METHODS, "area")
     method = choice("resize", "method", method, methods)
     if min(size) < 1:
         raise ValueError(f"resize: size is (height, width), both above 0; got {size}")
@@ -255,6 +145,10 @@ def resized_by(
 
 
 # ------------------------------------------------------------------ scale and translate
+
+
+_SAME = {"linear": "bilinear", "trilinear": "bilinear", "triangle": "bilinear"}
+_SAME |= {"cubic": "bicubic", "tricubic": "bicubic"}
 
 
 def scale_and_translate(
@@ -289,7 +183,7 @@ def scale_and_translate(
         InvalidArgumentError: the numbers of factors, distances and axes differ.
         ShapeError: `output_shape` does not fit.
     """
-    method = choice("scale_and_translate", "method", method, (*_IN_KERAS, *_SAME))
+    method = choice("scale_and_translate", "method", method, (*IN_KERAS, *_SAME))
     tensor = as_tensor(images)
     x = computed(tensor)
     factors, moves = cast(as_tensor(scale), x.dtype), cast(as_tensor(translation), x.dtype)
@@ -309,7 +203,7 @@ def scale_and_translate(
         )
     letters = "abcdefghijklmnopqrstuvwxy"[: len(x.shape)]
     for k, axis in enumerate(axes):
-        weights = _weights(
+        weights = pixel_weights(
             x.shape[axis],
             int(output_shape[axis]),
             get_item(factors, k),

@@ -11,8 +11,9 @@ from trainkit.ops.images.image_crops import resize as resize_by_method
 from trainkit.ops.images.resizing import resize
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
-from trainkit.saved_graph.onnx.rules.onnx_form import call_form
+from trainkit.saved_graph.onnx.rules.onnx_form import call_form, onnx_form
 from trainkit.saved_graph.onnx.rules.resampling_forms import resample
+from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
 
 _KEYS = -0.5  # the slope of trainkit's bicubic kernel one pixel away
 _MODES: dict[str, dict[str, Any]] = {
@@ -22,6 +23,16 @@ _MODES: dict[str, dict[str, Any]] = {
     # the weights of pixels outside are spread over those inside
     "bicubic": {"mode": "cubic", "cubic_coeff_a": _KEYS, "exclude_outside": 1},
 }
+
+
+@onnx_form("weighted_pixels")
+def _weighted_pixels(
+    to: GraphBuilder, x: Value, rows: Value, columns: Value, **settings: Any
+) -> Value:
+    shape = spec_shape(to)
+    high = (*x.shape[:1], shape[1], *x.shape[2:])
+    y = to.op("Einsum", rows, x, equation="Hh,bhwc->bHwc", shape=high)
+    return to.op("Einsum", columns, y, equation="Ww,bhwc->bhWc", shape=shape)
 
 
 @call_form(resize)
