@@ -102,3 +102,26 @@ class TensorSpec:
 
     def __reduce__(self) -> Any:
         return TensorSpec, (self.shape.dims, self.dtype.name, self.name)
+
+
+def type_spec_from_value(value: Any) -> TensorSpec:
+    """The `tk.TensorSpec` of a tensor, or of what converts to one.
+
+    Args:
+        value: tensor, variable, array, number, text, or nested lists of these.
+
+    Raises:
+        TypeError: it does not convert to a tensor.
+
+    Example:
+        >>> tk.type_spec_from_value([[1.0, 2.0]])
+        TensorSpec(shape=(1, 2), dtype=tf.float32, name=None)
+    """
+    try:
+        tensor = value if is_tensor(value) else convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"type_spec_from_value: {value!r} of type {type(value).__name__} is no tensor and does "
+            "not convert to one; give a spec for each tensor in it"
+        ) from error
+    return TensorSpec(tensor.shape, tensor.dtype)

@@ -12,6 +12,7 @@ from trainkit.core.dtypes import float64 as double
 from trainkit.core.names import control_dependencies as control_dependencies
 from trainkit.core.names import current_name_scope as get_current_name_scope
 from trainkit.core.names import name_scope as name_scope
+from trainkit.core.tensor_spec import type_spec_from_value as type_spec_from_value
 from trainkit.core.values.aggregation import VariableAggregation as VariableAggregation
 from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.core.variable_owner import Module as Module
@@ -111,6 +112,8 @@ from trainkit.ops.core.slices import split as split
 from trainkit.ops.core.slices import strided_slice as strided_slice
 from trainkit.ops.core.slices import where as where
 from trainkit.ops.core.strings import as_string as as_string
+from trainkit.ops.images.volume_patches import extract_volume_patches as extract_volume_patches
+from trainkit.ops.indexing.data_fingerprints import fingerprint as fingerprint
 from trainkit.ops.indexing.partitions import dynamic_partition as dynamic_partition
 from trainkit.ops.indexing.partitions import dynamic_stitch as dynamic_stitch
 from trainkit.ops.linear_algebra.adjoints import matmul as matmul
