@@ -46,6 +46,7 @@ from trainkit.ops.sampling.truncated_between import (
 
 experimental = _NamesBelow(
     "trainkit.random.experimental",
+    {"index_shuffle": "use tk.random.shuffle, or shuffle of tk.data.Dataset"},
     Algorithm=Algorithm,
     Generator=Generator,
     create_rng_state=create_rng_state,
@@ -58,4 +59,11 @@ experimental = _NamesBelow(
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")
 
-_explain_unknown_names(globals())
+_SAMPLERS = ("all", "fixed_unigram", "learned_unigram", "log_uniform", "uniform")
+_explain_unknown_names(
+    globals(),
+    left_out=dict.fromkeys(
+        (f"{kind}_candidate_sampler" for kind in _SAMPLERS),
+        "candidate samplers are left out; draw with tk.random.uniform or tk.random.categorical",
+    ),
+)

@@ -76,6 +76,8 @@ def test_a_namespace_without_a_file_explains_names_that_it_does_not_have():
     [
         ("data", "NumpyIterator", "as_numpy_iterator"),
         ("distribute", "Server", "MirroredStrategy"),
+        ("random", "uniform_candidate_sampler", "categorical"),
+        ("random.experimental", "index_shuffle", "use tk.random.shuffle"),
         ("distribute", "experimental_set_strategy", "strategy.scope"),
         ("math.special", "bessel_j5", "did you mean 'bessel_j"),
         ("types.experimental", "TensorLik", "did you mean 'TensorLike'"),

@@ -28,6 +28,8 @@ _SMALL_TYPES = "elements have 8 bits or more, floats 16; see tk.quantizers for w
 _ASYNC = "calls on the CPU are done when they return; a GPU's errors are raised where it is read"
 _BRIDGE = "there is no MLIR; see jit_compile of tk.function"
 _GPU_MEMORY = "see cupy.get_default_memory_pool()"
+_SHARDS = "each process writes one file of a checkpoint"
+_TIMES = "use timeit of Python, or pytest-benchmark"
 _APPROX = "use tk.math.top_k, which is exact"
 
 _VERSION_1_LOSSES = "version 1's losses are scalars; use tk.losses, e.g. MeanSquaredError()"
@@ -62,12 +64,12 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "dtensor": _CLUSTER,
         "estimator": "use tk.keras.Model",
         "feature_column": "use layers of tk.keras",
-        "fftnd": "use tk.signal.fft, fft2d or fft3d",
+        "fftnd": "use tk.signal.fftnd",
         "get_logger": "use warnings and logging of Python",
         "graph_util": "see tk.saved_graph",
-        "ifftnd": "use tk.signal.ifft, ifft2d or ifft3d",
+        "ifftnd": "use tk.signal.ifftnd",
         "import_graph_def": "see tk.saved_graph",
-        "irfftnd": "use tk.signal.irfft, irfft2d or irfft3d",
+        "irfftnd": "use tk.signal.irfftnd",
         "lite": "see tk.saved_graph",
         "load_library": _LIBRARY,
         "load_op_library": _LIBRARY,
@@ -81,7 +83,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "raw_ops": "use tk.ops",
         "register_tensor_conversion_function": "give the class __array__ or __dlpack__",
         "resource": "variables are no tensors of handles; see tk.Variable",
-        "rfftnd": "use tk.signal.rfft, rfft2d or rfft3d",
+        "rfftnd": "use tk.signal.rfftnd",
         "sets": "use numpy.intersect1d and its relatives",
         "sparse": _SPARSE,
         "tpu": _CLUSTER,
@@ -240,6 +242,21 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "resource": "variables are no tensors of handles; see tk.Variable",
         "variant": "there are no tensors of objects; use nests",
         **{name: _QUANTIZED for name in ("qint8", "qint16", "qint32", "quint8", "quint16")},
+    },
+    "test": {
+        "Benchmark": _TIMES,
+        "assert_equal_graph_def": "compare what as_graph_def gives by ==",
+        "benchmark_config": _TIMES,
+        "create_local_cluster": _CLUSTER,
+        "disable_with_predicate": "use pytest.mark.skipif",
+        "experimental": "calls on the CPU are done when they return; x.numpy() waits for a GPU",
+        "with_eager_op_as_function": "use tk.config.run_functions_eagerly",
+    },
+    "train.experimental": {
+        "MaxShardSizePolicy": _SHARDS,
+        "ShardByTaskPolicy": _SHARDS,
+        "ShardableTensor": _SHARDS,
+        "ShardingCallback": _SHARDS,
     },
     "train": {
         "Coordinator": "use threading, or tk.data",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import devices
 from trainkit.core.names import public_names as _public_names
-from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.tf.left_out import not_here as _not_here
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
@@ -102,7 +102,7 @@ else:  # names that are not there are errors in editors
     def __getattr__(name: str) -> Any:
         if name in _LATER:
             return getattr(importlib.import_module(_LATER[name]), name)
-        raise _unknown_name("trainkit.test", name, __dir__())
+        raise _not_here("test", name, __dir__())
 
 
 def __dir__() -> list[str]:
