@@ -3390,7 +3390,7 @@ UNREADABLE = {
         all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
         py_call start_bucket store_variable with_values""",
     "what it does is not data alone": """
-        check_shape iterator_begin iterator_get_next raise_error write_summary""",
+        check_shape iterator_begin iterator_get_next raise_error table_request write_summary""",
 }
 """Operations of trainkit that this reader goes without, by the reason."""
 
