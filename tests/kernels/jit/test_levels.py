@@ -42,7 +42,8 @@ LANES = {"x86-64-v3": 8, "x86-64-v4": 16, "aarch64": 4}
 USED = {
     "attention", "attention_gradient", "average_pool", "biased_gelu", "conv_pixels", "conv_weights",
     "gru", "gru_gradient", "lstm", "lstm_gradient", "max_pool", "normalized_rows", "product",
-    "row_max", "running_rows", "scaled_columns", "sigmoid", "softmax", "sum_by_id",
+    "resize_enlarge", "resize_shrink", "row_max", "running_rows", "scaled_columns", "sigmoid",
+    "softmax", "sum_by_id",
 }  # fmt: skip
 """Some that have to be among the kernels that ran."""
 

@@ -19,6 +19,8 @@ SIZES = [
     ((1, 1, 1, 2), (3, 1)),
     ((1, 9, 8, 16), (1, 1)),
     ((2, 4, 6, 3), (4, 6)),
+    ((1, 12, 200, 3), (7, 210)),  # rows that are added in pairs
+    ((1, 12, 150, 4), (25, 190)),
 ]
 METHODS = [("bilinear", False), ("bilinear", True), ("bicubic", True), ("lanczos5", False)]
 METHODS += [("area", False), ("gaussian", True), ("mitchellcubic", False)]

@@ -1,9 +1,9 @@
 """Images by weighted sums along their columns and rows, compiled once for all sizes and methods.
 
 Of each new row or pixel `bands` has the first old one and how many there are, and `weights` a row
-of their weights. Whole rows are added up in vectors, whatever the number of channels; what goes
-along a row goes channel by channel. Each new row is made by itself and in one order, so the way in
-which the work is shared changes no bit.
+of their weights. Whole rows are added up in vectors, whatever the number of channels; along a row
+pixels of 1 or 3 channels go number by number, others in vectors too. Each new row is made by itself
+and in one order, so the way in which the work is shared changes no bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from numba import float32, int64, types
 from numba.core.types import UniTuple
 
 from trainkit.kernels.jit.builders import FLAT, READ_MATRIX, by_parts
+from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import inlined
+from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.resizing.weighted_runs import write_weighted
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _READ_FLAT = types.Array(float32, 1, "C", readonly=True)
@@ -21,34 +24,56 @@ _BANDS = types.Array(int64, 2, "C", readonly=True)
 _KINDS = (
     _READ_FLAT, FLAT, UniTuple(int64, 2), _BANDS, READ_MATRIX, _BANDS, READ_MATRIX, types.intp
 )  # fmt: skip
+_LANES = tiling(1)[2]
+_SHORT = 512  # numbers of a run, of which ten fit into the first cache
 _1 = np.uintp(1)
 
 
 @inlined
-def _add_up(source, at, size, count, weights, number, result, to):
-    """Write the weighted sum of `count` runs of `size` numbers, which follow one another.
+def _add_pairs(source, at, size, count, weights, number, result, to):
+    """Write the weighted sum of `count` runs of `size` numbers, at least 2, two at a time.
 
-    Two at a time, so that half as many sums are read back.
+    The same place of many long runs may be in one set of a cache, which has not room for all.
     """
     start, target, step = np.uintp(at), np.uintp(to), np.uintp(size)
-    if count >= 2:
-        w0, w1 = weights[number, 0], weights[number, 1]
-        for i in range(step):
-            result[target + i] = w0 * source[start + i] + w1 * source[start + step + i]
-    else:
-        w0 = weights[number, 0] if count else np.float32(0)
-        for i in range(step):
-            result[target + i] = w0 * source[start + i] if count else np.float32(0)
+    w0, w1 = weights[number, 0], weights[number, 1]
+    for i in range(step):
+        result[target + i] = w0 * source[start + i] + w1 * source[start + step + i]
     for k in range(2, count - 1, 2):
         start += step + step
         w0, w1 = weights[number, k], weights[number, k + 1]
         for i in range(step):
             result[target + i] += w0 * source[start + i] + w1 * source[start + step + i]
-    if count > 2 and count % 2:
+    if count % 2:
         start += step + step
         w0 = weights[number, count - 1]
         for i in range(step):
             result[target + i] += w0 * source[start + i]
+
+
+@inlined
+def _add_up(source, at, size, count, weights, number, result, to):
+    """Write the weighted sum of `count` runs of `size` numbers, which follow one another."""
+    if count == 0:
+        for i in range(size):
+            result[np.uintp(to + i)] = 0
+    elif count == 1 or size <= _SHORT:
+        uncut, vectors = size // _LANES, (size + _LANES - 1) // _LANES
+        row = weights.ctypes.data + 4 * number * weights.shape[1]
+        first, target = source.ctypes.data + 4 * at, result.ctypes.data + 4 * to
+        for v in range(vectors):
+            skipped = 4 * _LANES * v
+            if v < uncut:
+                write_weighted(
+                    _LANES, 0, first + skipped, row, target + skipped, count, 4 * size, _LANES
+                )
+            else:
+                write_weighted(
+                    _LANES, 1, first + skipped, row, target + skipped, count, 4 * size,
+                    size - _LANES * v,
+                )  # fmt: skip
+    else:
+        _add_pairs(source, at, size, count, weights, number, result, to)
 
 
 @inlined
@@ -97,6 +122,7 @@ def shrink(
         at = (n * sizes[0] + row_bands[i, 0]) * width
         _add_up(x, at, width, row_bands[i, 1], row_weights, i, line, 0)
         _along_row(line, 0, column_bands, column_weights, channels, y, number * wide)
+    keep_alive(line)
 
 
 @by_parts(*_KINDS, apart=True)
@@ -127,3 +153,4 @@ def enlarge(
                 for k in range(wide):
                     lines[np.uintp(again + k)] = lines[np.uintp(line + k)]
         _add_up(lines, old % most * wide, wide, count, row_weights, i, y, number * wide)
+    keep_alive(lines)
