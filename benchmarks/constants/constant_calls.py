@@ -121,6 +121,12 @@ def _(tk: Any) -> Step:
     return lambda: tk.ops.max_pool(x, 2)
 
 
+@call("resize by lanczos5, 32 channels")
+def _(tk: Any) -> Step:
+    x = tk.constant(_array(2, 40, 40, 32))
+    return lambda: tk.image.resize(x, (56, 56), "lanczos5")
+
+
 # ------------------------------------------------------------------ products
 
 

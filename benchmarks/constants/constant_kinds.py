@@ -38,6 +38,7 @@ OF_NO_MACHINE = {
     """,
     "mathematics": """
         autodiff/check.py _STEP _STENCIL
+        autodiff/jacobian_pairs.py _STEP
         autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
         autodiff/vjps_on_arrays.py _FULL
         autodiff/test_case.py _SEED _TOLERANCES

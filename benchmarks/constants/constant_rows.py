@@ -164,6 +164,12 @@ ROWS = (
     ),
     Row(_IN_CONV + "depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
     Row(
+        "kernels/resizing/resize_compiled.py",
+        "_SHORT",
+        ("resize by lanczos5, 32 channels",),
+        given=(128, 2048),
+    ),
+    Row(
         "core/cpu/processor.py",
         "cache_bytes(1)",
         (_BY_WEIGHTS, "gradient by weights, 16 filters", "max, 512 x 1024", "cumsum, 512 x 1024"),
