@@ -43,7 +43,7 @@ KERAS_CLASSES = {
         ViewAsComplex ViewAsReal""",
     "core": "Cast SaturateCast ScatterUpdate Slice SliceUpdate StopGradient Unstack",
     "linalg": "Cholesky Det Eig Eigh Inv LuFactor Pinv Qr SVD Solve SolveTriangular",
-    "image": "ExtractPatches",
+    "image": "ExtractPatches Resize",
 }
 NAMES = {
     f"keras.src.ops.{m}.{name}" for m, names in KERAS_CLASSES.items() for name in names.split()

@@ -174,6 +174,19 @@ def _patches(s: Settings) -> Written:
     return keras_class("image.ExtractPatches", {**config, "data_format": "channels_last"})
 
 
+_IN_KERAS = frozenset({"bilinear", "bicubic", "lanczos3", "lanczos5"})
+
+
+def _resize(s: Settings, specs: Specs) -> Written | None:
+    """Keras makes the weights by itself, from the method and the sizes."""
+    if s["transposed"] or s["method"] not in _IN_KERAS:
+        return None
+    size = [spec.shape[0] for spec in specs[1:]]
+    config = {"size": size, "interpolation": s["method"], "antialias": s["antialias"]}
+    settings = {**config, "data_format": "channels_last"}
+    return keras_class("image.Resize", settings, lambda args: args[:1])
+
+
 RULES: dict[str, Callable[[Settings], Written | None]] = {
     "attention": _attention,
     "average_pool": _pool("AveragePool"),
@@ -232,5 +245,6 @@ RULES_OF_ARGUMENTS: dict[str, Callable[[Settings, Specs], Written | None]] = {
     "bincount": _bincount,
     "conv": _conv,
     "full_like": _full_like,
+    "weighted_pixels": _resize,
 }
 """Likewise, functions of the settings, and of shapes and dtypes of the arguments too."""
