@@ -30,7 +30,7 @@ from trainkit.initializers import GlorotUniform, RandomNormal, RandomUniform, Tr
 from trainkit.tf.left_out import LEFT_OUT, not_here
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike
+    from trainkit.core.values.type_aliases import DTypeLike, Seed
 
 
 class _Reuse:
@@ -392,7 +392,9 @@ def _dropout(
     return trainkit.nn.dropout(x, dropped, noise_shape, seed, name)
 
 
-class random_normal_initializer(RandomNormal):
+def random_normal_initializer(
+    mean: float = 0.0, stddev: float = 1.0, seed: Seed | None = None, dtype: DTypeLike = "float32"
+) -> RandomNormal:
     """`tk.initializers.RandomNormal` with version 1's standard deviation of 1.
 
     Args:
@@ -405,15 +407,13 @@ class random_normal_initializer(RandomNormal):
         >>> tk.compat.v1.random_normal_initializer().stddev
         1.0
     """
-
-    def __init__(
-        self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32"
-    ) -> None:
-        _check_dtype("random_normal_initializer", dtype)
-        super().__init__(mean, stddev, seed)
+    _check_dtype("random_normal_initializer", dtype)
+    return RandomNormal(mean, stddev, seed)
 
 
-class truncated_normal_initializer(TruncatedNormal):
+def truncated_normal_initializer(
+    mean: float = 0.0, stddev: float = 1.0, seed: Seed | None = None, dtype: DTypeLike = "float32"
+) -> TruncatedNormal:
     """`tk.initializers.TruncatedNormal` with version 1's standard deviation of 1.
 
     Args:
@@ -426,15 +426,16 @@ class truncated_normal_initializer(TruncatedNormal):
         >>> tk.compat.v1.truncated_normal_initializer().stddev
         1.0
     """
-
-    def __init__(
-        self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32"
-    ) -> None:
-        _check_dtype("truncated_normal_initializer", dtype)
-        super().__init__(mean, stddev, seed)
+    _check_dtype("truncated_normal_initializer", dtype)
+    return TruncatedNormal(mean, stddev, seed)
 
 
-class random_uniform_initializer(RandomUniform):
+def random_uniform_initializer(
+    minval: float = 0.0,
+    maxval: float | None = None,
+    seed: Seed | None = None,
+    dtype: DTypeLike = "float32",
+) -> RandomUniform:
     """`tk.initializers.RandomUniform` with version 1's range of 0 to 1.
 
     Args:
@@ -447,16 +448,8 @@ class random_uniform_initializer(RandomUniform):
         >>> tk.compat.v1.random_uniform_initializer().maxval
         1.0
     """
-
-    def __init__(
-        self,
-        minval: float = 0.0,
-        maxval: float | None = None,
-        seed: Any = None,
-        dtype: Any = "float32",
-    ) -> None:
-        _check_dtype("random_uniform_initializer", dtype)
-        super().__init__(minval, 1.0 if maxval is None else maxval, seed)
+    _check_dtype("random_uniform_initializer", dtype)
+    return RandomUniform(minval, 1.0 if maxval is None else maxval, seed)
 
 
 def _check_dtype(name: str, dtype: Any) -> None:

@@ -104,7 +104,7 @@ class TensorSpec:
         return TensorSpec, (self.shape.dims, self.dtype.name, self.name)
 
 
-def type_spec_from_value(value: Any) -> TensorSpec:
+def type_spec_from_value(value: object) -> TensorSpec:
     """The `tk.TensorSpec` of a tensor, or of what converts to one.
 
     Args:
@@ -118,7 +118,7 @@ def type_spec_from_value(value: Any) -> TensorSpec:
         TensorSpec(shape=(1, 2), dtype=tf.float32, name=None)
     """
     try:
-        tensor = value if is_tensor(value) else convert_to_tensor(value)
+        tensor: Any = value if is_tensor(value) else convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"type_spec_from_value: {value!r} of type {type(value).__name__} is no tensor and does "

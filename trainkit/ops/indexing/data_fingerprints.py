@@ -43,7 +43,7 @@ def _checked_data(data: Any) -> Tensor:
 
 
 @needs_values("data", gives=_spec)
-def fingerprint(data: TensorLike, method: Any = _METHOD, name: str | None = None) -> Tensor:
+def fingerprint(data: TensorLike, method: str = _METHOD, name: str | None = None) -> Tensor:
     """A fingerprint of each slice along the first axis, by FarmHash's Fingerprint64.
 
     The bytes of numbers count, not their dtype or shape. A single text counts by its bytes, more of

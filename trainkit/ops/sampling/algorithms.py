@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.sampling.seeded_random import only_philox
 
 _WORDS = 3  # of a state: the counter's low and high one, and the key
@@ -30,7 +31,9 @@ class Algorithm(enum.Enum):
     AUTO_SELECT = 3
 
 
-def create_rng_state(seed: Any, alg: Any) -> Tensor:
+def create_rng_state(
+    seed: SupportsIndex | TensorLike, alg: Algorithm | str | SupportsIndex
+) -> Tensor:
     """The state of a generator made of an int or a vector, as `Generator.from_state` takes it.
 
     An int is cut into words of 64 bits, the lowest first. Of a vector the first three numbers
@@ -50,7 +53,8 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
         >>> tk.random.create_rng_state(1234, "philox").numpy()
         array([1234,    0,    0])
     """
-    only_philox(int(alg) if is_tensor(alg) else alg)
+    number: Any = alg
+    only_philox(int(number) if is_tensor(number) else number)
     if isinstance(seed, int):
         signed = seed & ((1 << (_WORDS * _WORD_BITS)) - 1)
         words = signed.to_bytes(_WORDS * _WORD_BITS // 8, "little")

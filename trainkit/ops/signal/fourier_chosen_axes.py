@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.core.values.type_aliases import Axis, TensorLike
+from trainkit.core.values.type_aliases import Axis, Shape, TensorLike
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.elementwise import multiply
@@ -61,7 +61,7 @@ def _transform(
 
 def fftnd(
     input_tensor: TensorLike,
-    fft_length: Any = None,
+    fft_length: Shape | None = None,
     axes: Axis | None = None,
     norm: str | None = None,
     name: str | None = None,
@@ -93,7 +93,7 @@ def fftnd(
 
 def ifftnd(
     input_tensor: TensorLike,
-    fft_length: Any = None,
+    fft_length: Shape | None = None,
     axes: Axis | None = None,
     norm: str | None = None,
     name: str | None = None,
@@ -123,7 +123,7 @@ def ifftnd(
 
 def rfftnd(
     input_tensor: TensorLike,
-    fft_length: Any = None,
+    fft_length: Shape | None = None,
     axes: Axis | None = None,
     norm: str | None = None,
     name: str | None = None,
@@ -158,7 +158,7 @@ def rfftnd(
 
 def irfftnd(
     input_tensor: TensorLike,
-    fft_length: Any = None,
+    fft_length: Shape | None = None,
     axes: Axis | None = None,
     norm: str | None = None,
     name: str | None = None,
