@@ -180,7 +180,8 @@ def described_lambda(
     Raises:
         ConfigError: one of those is a module.
     """
-    values = [] if function.__closure__ is None else [x.cell_contents for x in function.__closure__]
+    # Python has `None` for no cells and for no defaults, and so has the config
+    values = [cell.cell_contents for cell in function.__closure__ or ()]
     for name, value in zip(function.__code__.co_freevars, values, strict=True):
         if isinstance(value, types.ModuleType):
             raise ConfigError(
@@ -188,13 +189,10 @@ def described_lambda(
                 f"it is the module {value.__name__!r}; import it at the top of the file, or inside "
                 "of a named function"
             )
-    cells = function.__closure__
     config = {
         "code": binascii.b2a_base64(marshal.dumps(function.__code__)).decode("ascii"),
-        "defaults": None
-        if function.__defaults__ is None
-        else list(map(part, function.__defaults__)),
-        "closure": None if cells is None else list(map(part, values)),
+        "defaults": list(map(part, function.__defaults__ or ())) or None,
+        "closure": list(map(part, values)) or None,
     }
     return _describe("__lambda__", config)
 
