@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.autodiff.compiled_vjp import NAMES, SAME, ArrayRule, Written, compile_vjp
+from trainkit.autodiff.compiled_vjp import FIRST, SAME, WrittenRule, compile_vjp
 from trainkit.core import dtypes
-from trainkit.core.dispatch.native import NativeStep
+from trainkit.core.dispatch.formulas import ArrayCall
 from trainkit.core.dispatch.straight_line import (
     COMPUTED_IN,
     NotStraight,
@@ -153,7 +153,7 @@ def _written(primitive: Any, dtype: Any) -> Any:
         return None
 
     def rule(index: int, number: int | None = None) -> Any:
-        return _rule_on_arrays(primitive.rules[index], dtype, count, index, number)
+        return _rule_on_arrays(primitive.rules[index], dtype, count, number)
 
     if count == 1:
         return _back([rule(0)])
@@ -178,14 +178,13 @@ def _keeps_dtype(primitive: Any, count: int) -> bool:
     return type(result) is Spec and result.dtype is complex_dtype
 
 
-def _rule_on_arrays(rule: Any, dtype: Any, count: int, index: int, number: int | None) -> Any:
-    """The rule on arrays, `Written` or `SAME`; `_UNKNOWN` if it can't be had so.
+def _rule_on_arrays(rule: Any, dtype: Any, count: int, number: int | None) -> Any:
+    """The rule on arrays, `WrittenRule` or `SAME`; `_UNKNOWN` if it can't be had so.
 
     Args:
         rule: takes `(g, y, *inputs)`.
         dtype: of all of them.
         count: of inputs.
-        index: that of the input whose gradient it gives.
         number: the index of an input that is a Python number instead.
     """
     if rule is None:
@@ -202,7 +201,7 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, index: int, number: int |
             return _UNKNOWN
         if number is not None and not _keeps_numbers_weak(trace.steps, stand_ins[2 + number]):
             return _UNKNOWN
-        return _write(trace.steps, stand_ins, result, index)
+        return _written_rule(trace.steps, stand_ins, result)
     except Exception:  # it looks at shapes or values, or calls what is not element-wise
         return _UNKNOWN
 
@@ -212,73 +211,20 @@ def _keeps_numbers_weak(steps: list[PrimitiveStep], number: _StandIn) -> bool:
     return all(any(isinstance(x, Tensor) and x is not number for x in s.inputs) for s in steps)
 
 
-def _write(
-    steps: list[PrimitiveStep], stand_ins: list[_StandIn], result: _StandIn, index: int
-) -> Written:
-    """The steps as text: in small passes the way from call to call is what takes the time."""
-    names: dict[str, Any] = {"__name__": __name__, "np": np}
-    symbols = dict(zip(map(id, stand_ins), ("g", "y", *NAMES), strict=False))
-    # The same steps twice: with a new array for each result, and with the memory of results that
-    # are not used any more.
-    plain, thrifty = [], []
-    for i, (step, spent) in enumerate(
-        zip(steps, overwritten_operands(steps, [result]), strict=True)
-    ):
-        # `compile_vjp` puts the rules of both inputs into one namespace: the index of the input
-        # keeps the names of their kernels and constants apart.
-        operands = [] if step.primitive.is_ufunc else ["np"]
-        for j, x in enumerate(step.inputs):
-            name = symbols.get(id(x))
-            if name is None:
-                name = f"c{i}_{j}_{index}"
-                names[name] = constant_operand(x, step)
-            operands.append(name)
-        names[f"k{i}_{index}"] = step.primitive.kernel
-        out = [] if spent is None else [symbols[id(spent)]]
-        if step.settings:
-            names[f"s{i}_{index}"] = step.settings
-            operands.append(f"**s{i}_{index}")
-        y = symbols[id(step.results[0])] = f"t{i}"
-        plain.append(f"{y} = k{i}_{index}({', '.join(operands)})")
-        thrifty.append(f"{y} = k{i}_{index}({', '.join([*operands, *out])})")
-    y = symbols[id(result)]
-    native_steps = _native_steps(steps, stand_ins, result)
-    head = f"def rule({', '.join(list(symbols.values())[: len(stand_ins)])}):"
-    # Nothing is overwritten, so the lines may stand in the text of a vjp and save a call.
-    if plain == thrifty:
-        rule = _function(head, [*plain, f"return {y}"], names)
-        return Written(rule, plain, y, names, native_steps)
-    # NumPy's results of scalars are no arrays and can't be overwritten.
-    names["scalar_rule"] = _function(head, [*plain, f"return {y}"], names)
-    test = ["if not g.shape:", "    return scalar_" + head[4:-1]]
-    rule = _function(head, [*test, *thrifty, f"return {y}"], names)
-    return Written(rule, [], y, names, native_steps)
-
-
-def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
-    text = "\n".join([head, *[f"    {line}" for line in body]])
-    exec(compile(text, "<gradient rule>", "exec"), names)
-    rule: ArrayRule = names.pop("rule")
-    return rule
-
-
-def _native_steps(
+def _written_rule(
     steps: list[PrimitiveStep], stand_ins: list[_StandIn], result: _StandIn
-) -> list[NativeStep] | None:
-    """The rule for the compiled backward pass, if it is of steps that this can do."""
-    if not steps or result is not steps[-1].results[0] or any(len(s.inputs) > 2 for s in steps):
-        return None
-    # The compiled pass has a row of slots: gradient, result, two inputs, then a slot a step. An
-    # operation of one input leaves the fourth unused.
-    slots = {id(x): i for i, x in enumerate(stand_ins)}
-    slots |= {id(step.results[0]): 4 + i for i, step in enumerate(steps)}
-    return [
-        NativeStep(
-            "ufunc" if step.primitive.is_ufunc else "kernel",
+) -> WrittenRule:
+    # An operation of one input leaves the number of the second to nothing.
+    numbers = {id(x): i for i, x in enumerate(stand_ins)}
+    numbers |= {id(step.results[0]): FIRST + i for i, step in enumerate(steps)}
+    calls = [
+        ArrayCall(
             step.primitive.kernel,
-            tuple(slots.get(id(x), -1) for x in step.inputs),
+            tuple(numbers.get(id(x), -1) for x in step.inputs),
             tuple(constant_operand(x, step) for x in step.inputs),
             step.settings or None,
         )
         for step in steps
     ]
+    targets = [numbers.get(id(x), -1) for x in overwritten_operands(steps, [result])]
+    return WrittenRule(calls, targets, numbers[id(result)])

@@ -26,11 +26,12 @@ from trainkit.compiler.ir import (
 from trainkit.compiler.tracer import Namespace
 from trainkit.core.dispatch.formulas import (
     NO_UFUNCS,
-    ElementCall,
+    ArrayCall,
     ElementTrace,
     TracedElements,
     Untraceable,
 )
+from trainkit.core.dispatch.straight_line import FunctionText
 
 _OUTSIDE_OF_RULES = (AttributeError, IndexError, TypeError, ValueError, Untraceable)
 """What a rule raises that does with an array what these don't know. Run on arrays, it says so."""
@@ -183,7 +184,7 @@ def _steps_of(trace: ElementTrace, n_arrays: int) -> tuple[list[View], list[Elem
     return views, steps
 
 
-def _check_step(call: ElementCall, source: np.dtype[Any], target: np.dtype[Any]) -> None:
+def _check_step(call: ArrayCall, source: np.dtype[Any], target: np.dtype[Any]) -> None:
     if isinstance(call.function, str) and call.name not in NO_UFUNCS:
         raise Unsupported(f"np.{call.name}")
     if call.name == "cast" and kind_of(source) + kind_of(target) not in CASTS:
@@ -204,43 +205,31 @@ def _needed_steps(steps: Sequence[Elementwise], results: Sequence[View]) -> list
 def array_function(program: FlatProgram, xp: Any) -> Callable[..., tuple[Any, ...]]:
     """A function of the arrays, then the scalars of a program, that gives its results.
 
-    It is a text with a line for each step, of which an optimizer has a dozen for each weight: to
-    look up functions and operands took as long as the arithmetic of small weights. A result lies in
-    the memory of an operand that nothing reads later, which is in a cache.
+    A result lies in the memory of an operand that nothing reads later, which is in a cache.
 
     Args:
         program: what is done.
         xp: NumPy or CuPy.
     """
     names = [f"x{k}" for k in range(len(program.arrays) + len(program.scalars))]
-    parameters, lines = ", ".join(names), []
-    namespace: dict[str, Any] = {"__name__": __name__}  # NumPy's warnings name it as their module
+    head, lines = f"run({', '.join(names)})", []
+    text = FunctionText(__name__)
     dtypes: dict[str, Any] = {}  # of the arrays that steps have made
-
-    def constant(x: Any) -> str:
-        name = f"c{len(namespace)}"
-        namespace[name] = x
-        return name
-
     for step, operands, unused in program._schedule:
         result, dtype = f"y{len(names)}", step.out.dtype
-        arguments = [names[x] if type(x) is int else constant(x) for x in operands]
+        arguments = [names[x] if type(x) is int else text.constant(x) for x in operands]
         unread = [names[k] for k in unused if names[k] in dtypes]
         if step.name in NO_UFUNCS and len(arguments) == 1:
-            lines.append(f"{result} = {arguments[0]}.astype({constant(dtype)})")
+            lines.append(f"{result} = {arguments[0]}.astype({text.constant(dtype)})")
         else:
             same = [name for name in unread if dtypes[name] == dtype]
             if same and step.name not in NO_UFUNCS:
                 arguments.append(f"out={same[0]}")
-            function = constant(getattr(xp, step.name))
-            lines.append(f"{result} = {function}({', '.join(arguments)})")
+            lines.append(text.call(result, getattr(xp, step.name), arguments))
         if unread:
             lines.append(f"del {', '.join(unread)}")
         if step.out.shape:
             dtypes[result] = dtype
         names.append(result)
-    results = ", ".join(names[k] for k in program._result_registers)
-    text = "\n    ".join([f"def run({parameters}):", *lines, f"return {results},"])
-    exec(compile(text, "<flat program>", "exec"), namespace)
-    run: Callable[..., tuple[Any, ...]] = namespace["run"]
-    return run
+    lines.append(f"return {', '.join(names[k] for k in program._result_registers)},")
+    return text.function(head, lines)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import trainkit as tk
 from trainkit.core.dispatch import native
-from trainkit.core.dispatch.formulas import ElementCall, steps_of
+from trainkit.core.dispatch.formulas import ArrayCall, steps_of
 from trainkit.core.tensor import PRIMITIVES, wrap
 from trainkit.ops.math.cumulative import running_sum
 from trainkit.ops.math.max_and_argmax import argmax_as, argmin_as
@@ -168,7 +168,7 @@ def test_usual_activations_are_lists_of_ufuncs():
 @given(arrays(("float32", "float64")), st.sampled_from(FORMULAS), st.data())
 def test_formulas_have_the_bits_of_their_bodies(x, name, data):
     steps = PRIMITIVES[name].steps()
-    names = {number for step in steps for number in step.numbers if type(number) is str}
+    names = {number for _, _, numbers in steps for number in numbers if type(number) is str}
     numbers = st.floats(-2, 2, width=32) | st.integers(-3, 3)
     settings = {a: data.draw(numbers) for a in names}
     assert_same_bits(PRIMITIVES[name].op, x, **settings)
@@ -387,9 +387,9 @@ def test_a_nan_is_found_wherever_it_is(dtype):
 def test_a_body_becomes_the_calls_that_it_makes():
     steps = steps_of(lambda xp, x, *, slope: xp.maximum(x, -x * slope), 1, ["slope"])
     assert steps == (
-        ElementCall(np.negative, (0,), (None,)),
-        ElementCall(np.multiply, (1, -1), (None, "slope")),
-        ElementCall(np.maximum, (0, 2), (None, None)),
+        ArrayCall(np.negative, (0,), (None,)),
+        ArrayCall(np.multiply, (1, -1), (None, "slope")),
+        ArrayCall(np.maximum, (0, 2), (None, None)),
     )
 
 
@@ -427,10 +427,10 @@ def test_a_body_may_ask_for_a_dtype_on_which_nothing_depends():
         return xp.exp(wide).astype(x.dtype, copy=False)
 
     assert steps_of(body, 1, []) == (
-        ElementCall(np.multiply, (0, -1), (None, 1 / 3)),
-        ElementCall(np.square, (0,), (None,)),
-        ElementCall(np.add, (1, 2), (None, None)),
-        ElementCall(np.exp, (3,), (None,)),
+        ArrayCall(np.multiply, (0, -1), (None, 1 / 3)),
+        ArrayCall(np.square, (0,), (None,)),
+        ArrayCall(np.add, (1, 2), (None, None)),
+        ArrayCall(np.exp, (3,), (None,)),
     )
 
 

@@ -22,25 +22,30 @@ NO_UFUNCS = ("copy", "cast", "where")
 """Functions of elements that are no ufunc of NumPy, but for "clip", which is one without a name."""
 
 
-class ElementCall(NamedTuple):
-    """One call of a function of elements.
+class ArrayCall(NamedTuple):
+    """One call of a straight line, on arrays or on each of their elements.
 
     Attributes:
-        function: a ufunc with one result, or the name of what is none.
+        function: a ufunc with one result; a kernel, called as `kernel(np, *operands, **settings)`;
+            or the name of what is neither.
         sources: for each operand the number of an input, or behind these that of an earlier call;
-            -1 for a number.
-        numbers: for each operand the number, in the dtype in which it is taken where dtypes are
-            known, or the name of the setting that it is; `None` for an array.
+            -1 for a constant.
+        numbers: for each operand the constant, in the dtype in which it is taken where dtypes are
+            known, or the name of the setting that it is; `None` for an array. May be left out where
+            all are arrays.
+        settings: keyword arguments of a kernel.
     """
 
-    function: np.ufunc | str
+    function: Any
     sources: tuple[int, ...]
-    numbers: tuple[Any, ...]
+    numbers: tuple[Any, ...] = ()
+    settings: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
         """The name of the function."""
-        return self.function if isinstance(self.function, str) else self.function.__name__
+        name: str = self.function if isinstance(self.function, str) else self.function.__name__
+        return name
 
 
 class Untraceable(Exception):
@@ -57,7 +62,7 @@ class ElementTrace:
     """
 
     def __init__(self) -> None:
-        self.calls: list[ElementCall] = []
+        self.calls: list[ArrayCall] = []
         self.dtypes: list[np.dtype[Any] | None] = []
 
     @property
@@ -86,7 +91,7 @@ class ElementTrace:
         numbers = tuple(
             x if t is None else t.setting or None for x, t in zip(operands, traced, strict=True)
         )
-        self.calls.append(ElementCall(function, sources, numbers))
+        self.calls.append(ArrayCall(function, sources, numbers))
         self.dtypes.append(dtype)
         return TracedElements(self, len(self.dtypes) - 1)
 
@@ -215,7 +220,7 @@ class TracedElements(NDArrayOperatorsMixin):
 
 def steps_of(
     body: Callable[..., Any], inputs: int, settings: Sequence[str]
-) -> tuple[ElementCall, ...] | None:
+) -> tuple[ArrayCall, ...] | None:
     """The ufunc calls that `body(np, *arrays, **settings)` makes, of which the last is its result.
 
     Args:
@@ -238,7 +243,7 @@ def steps_of(
 
 def _calls_of(
     body: Callable[..., Any], inputs: int, settings: Sequence[str], dtype: np.dtype[Any] | None
-) -> tuple[ElementCall, ...] | None:
+) -> tuple[ArrayCall, ...] | None:
     """The ufuncs that a body calls on arrays of one dtype, all of it in that dtype."""
     trace = ElementTrace()
     arrays = [trace.input(dtype) for _ in range(inputs)]
@@ -262,10 +267,10 @@ def _as_python(number: Any) -> Any:
     return number.item() if isinstance(number, np.generic) else number
 
 
-def _agree(narrow: Sequence[ElementCall], wide: Sequence[ElementCall]) -> bool:
+def _agree(narrow: Sequence[ArrayCall], wide: Sequence[ArrayCall]) -> bool:
     """Whether calls in float32 are those in float64, with their numbers rounded."""
 
-    def round_numbers(call: ElementCall) -> ElementCall:
+    def round_numbers(call: ArrayCall) -> ArrayCall:
         numbers = (float(np.float32(x)) if type(x) is float else x for x in call.numbers)
         return call._replace(numbers=tuple(numbers))
 

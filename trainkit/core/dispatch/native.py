@@ -11,7 +11,7 @@ import importlib
 import os
 import types
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,27 +30,7 @@ _LEFT_OUT = (
 )
 
 G, Y, A, B = range(4)
-"""What the operands of a `NativeStep` are called: the gradient, the result, and the inputs."""
-
-
-class NativeStep(NamedTuple):
-    """One step of a gradient rule on arrays, for the compiled backward pass.
-
-    Attributes:
-        kind: `"ufunc"`; `"kernel"`, called as `kernel(np, *operands, **settings)`; `"product"` of
-            matrices, `settings["turned"]` saying which of them are transposed.
-        kernel: the function; for a product the most elements of a matrix.
-        places: of each operand `G`, `Y`, `A`, `B`, 4 + i for the result of step i, or -1 for a
-            constant.
-        given: for each operand the constant, if it is one; may be left out if none is.
-        settings: keyword arguments.
-    """
-
-    kind: str
-    kernel: Any
-    places: tuple[int, ...]
-    given: tuple[Any, ...] = ()
-    settings: dict[str, Any] | None = None
+"""What calls of a gradient rule on arrays take: the gradient, the result, and the inputs."""
 
 
 def _load() -> Any:

@@ -41,7 +41,7 @@ from trainkit.core.dispatch.facets import (
     METHODS,
     Facets,
 )
-from trainkit.core.dispatch.formulas import ElementCall, steps_of
+from trainkit.core.dispatch.formulas import steps_of
 from trainkit.core.dispatch.known_sizes import as_known, known_results
 from trainkit.core.dispatch.native import python_function
 from trainkit.core.errors import (
@@ -209,11 +209,15 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
-    def steps(self) -> tuple[ElementCall, ...] | None:
-        """The ufuncs that the body calls, element by element; `None` where it does more."""
+    def steps(self) -> list[tuple[Any, ...]] | None:
+        """The ufuncs that the body calls, element by element; `None` where it does more.
+
+        Each is the first three fields of an `ArrayCall`.
+        """
         names, _, has_settings = _arguments(self.body)
         settings = names[1 + len(self.input_names) :] if has_settings else ()
-        return steps_of(self.body, len(self.input_names), settings)
+        calls = steps_of(self.body, len(self.input_names), settings)
+        return None if calls is None else [call[:3] for call in calls]
 
     # ------------------------------------------------------------------ running
 

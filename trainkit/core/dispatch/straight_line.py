@@ -125,6 +125,37 @@ class StepProgram:
         return _call_kernel(primitive.kernel, arrays, settings)
 
 
+class FunctionText:
+    """What the lines of a Python function refer to, where each of them is a call.
+
+    To look up functions and operands in a loop takes as long as the arithmetic of small arrays.
+
+    Args:
+        module: what NumPy's warnings name as theirs.
+        **names: what lines say themselves.
+    """
+
+    def __init__(self, module: str, **names: Any) -> None:
+        self._names = {"__name__": module, "np": np, **names}
+
+    def constant(self, value: Any) -> str:
+        """A name for `value`."""
+        name = f"c{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def call(self, result: str, function: Any, operands: Sequence[str]) -> str:
+        """The line that assigns what a function gives for operands."""
+        return f"{result} = {self.constant(function)}({', '.join(operands)})"
+
+    def function(self, head: str, lines: Sequence[str]) -> Callable[..., Any]:
+        """The function with a head such as `"run(x)"` that has these lines."""
+        text = "\n    ".join([f"def {head}:", *lines])
+        exec(compile(text, f"<{self._names['__name__']}>", "exec"), self._names)
+        function: Callable[..., Any] = self._names[head.partition("(")[0]]
+        return function
+
+
 def overwritten_operands(steps: Sequence[PrimitiveStep], results: Sequence[Any]) -> list[Any]:
     """For each step the operand that its result may be written over, or `None`.
 

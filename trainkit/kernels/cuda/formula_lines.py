@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dispatch.formulas import NO_UFUNCS, ElementCall, ElementTrace, ends_in
+from trainkit.core.dispatch.formulas import NO_UFUNCS, ArrayCall, ElementTrace, ends_in
 from trainkit.kernels.cuda.cuda_functions import expression, is_known, literal, type_of
 
 
@@ -44,7 +44,7 @@ def formula_lines(body: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[list[
     return lines, names[-1]
 
 
-def _expression(call: ElementCall, dtype: Any, operands: list[str], out: Any) -> str:
+def _expression(call: ArrayCall, dtype: Any, operands: list[str], out: Any) -> str:
     if call.name not in NO_UFUNCS and call.name != "clip" and not is_known(call.name, dtype):
         raise NotImplementedError(f"{call.name} has no text of CUDA")
     if call.name != "clip":

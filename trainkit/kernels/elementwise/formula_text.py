@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from trainkit.core.dispatch.formulas import ElementCall, ElementTrace, ends_in
+from trainkit.core.dispatch.formulas import ArrayCall, ElementTrace, ends_in
 from trainkit.kernels.jit.builders import Body, Builder, by_element
 from trainkit.kernels.jit.builders import _function as function_of
 
@@ -104,7 +104,7 @@ def _name_of(number: Any, scope: dict[str, Any]) -> str:
     return name
 
 
-def _texts_of(call: ElementCall, result: str, x: Sequence[str], scope: dict[str, Any]) -> list[str]:
+def _texts_of(call: ArrayCall, result: str, x: Sequence[str], scope: dict[str, Any]) -> list[str]:
     """Expressions of the names `x`, of which each becomes `result`, one after the other."""
     if call.name in scope:
         return [f"{call.name}({', '.join(x)})"]

@@ -16,7 +16,8 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.eager import MOST_BY_DOT
 from trainkit.core.dispatch.facets import COMMON, PRODUCT, Tuned
-from trainkit.core.dispatch.native import A, B, G, NativeStep
+from trainkit.core.dispatch.formulas import ArrayCall
+from trainkit.core.dispatch.native import A, B, G
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType, widen_halves
 from trainkit.core.shapes import Spec
@@ -178,11 +179,11 @@ def _of_matrices_2(g: Array, y: Array, a: Array, b: Array) -> Any:
     return tuned_product(a.T, g) if a.ndim == 2 == b.ndim else NotImplemented
 
 
-_of_matrices_1.steps = [  # type: ignore[attr-defined]
-    NativeStep("product", MOST_BY_DOT, (G, B), settings={"turned": (False, True)})
+_of_matrices_1.calls = [  # type: ignore[attr-defined]
+    ArrayCall("product", (G, B), settings={"turned": (False, True)})
 ]
-_of_matrices_2.steps = [  # type: ignore[attr-defined]
-    NativeStep("product", MOST_BY_DOT, (A, G), settings={"turned": (True, False)})
+_of_matrices_2.calls = [  # type: ignore[attr-defined]
+    ArrayCall("product", (A, G), settings={"turned": (True, False)})
 ]
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
 matmul.array_gradients(_of_matrices_1, _of_matrices_2)
