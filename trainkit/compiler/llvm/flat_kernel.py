@@ -18,7 +18,8 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Elementwise, Number, View
 from trainkit.compiler.llvm.builder import FunctionBuilder
-from trainkit.compiler.llvm.llvm_functions import declarations, emitted, is_exact, literal, type_of
+from trainkit.compiler.llvm.llvm_functions import emitted, is_exact, literal, type_of
+from trainkit.compiler.llvm.module import ModuleText
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.jit.numpy_inner_loops import (
@@ -32,14 +33,7 @@ from trainkit.kernels.jit.numpy_inner_loops import (
     SIZES,
     TYPE,
 )
-from trainkit.kernels.jit.python_entry import (
-    ALIGNED,
-    ARRAY_TYPE,
-    CALLED,
-    IN_ROWS,
-    SWAPPED,
-    WRITEABLE,
-)
+from trainkit.kernels.jit.python_entry import ALIGNED, ARRAY_TYPE, IN_ROWS, SWAPPED, WRITEABLE
 
 _UNIT = CACHE_LINE // 4
 """Elements, as a multiple of which parts begin: float32 of a line of cache, which two threads
@@ -63,35 +57,24 @@ def flat_kernel(program: FlatProgram) -> str:
     Args:
         program: one that `has_expressions`.
     """
-    functions = [*_elements(program), *_part(program), *_run(program)]
-    metadata = [f"!{i} = {text}" for i, text in enumerate(_METADATA)]
-    outside = [
+    module = ModuleText(
         f"@{ARRAY_TYPE} = external global ptr",
         "declare noalias ptr @malloc(i64)",
         "declare void @free(ptr)",
-        declarations(),
-    ]
-    for function, kind in CALLED.items():
-        result, _, parameters = kind.partition(" ")
-        outside.append(f"declare {result} @{function}{parameters}")
-    return "\n".join([*outside, *functions, *metadata, ""])
-
-
-_METADATA = ("distinct !{}", 'distinct !{!"llvm.loop.parallel_accesses", !0}', "distinct !{!2, !1}")
-"""What `FunctionBuilder.loop` makes for one inner loop, of which this code has no second."""
-
-
-def _function(head: str, text: FunctionBuilder, *end: str) -> list[str]:
-    names = [str(i) for i in range(len(_METADATA))]
-    lines = [line.format(*names) if "!{" in line else line for line in text.lines]
-    return [f"{head} {{", "entry:", *lines, *end, "}"]
+    )
+    some = ("i64 %first", "i64 %after")
+    elements = module.function(_elements(program), len(program.arrays), ("ptr %numbers", *some))
+    parts = ("ptr %state", "i64 %part", "i64 %parts")
+    part = module.function(_part(program, elements), 0, parts)
+    module.entry(_run(program, part))
+    return module.text()
 
 
 # ------------------------------------------------------------------ the elements of one weight
 
 
-def _elements(program: FlatProgram) -> list[str]:
-    """`@elements`: elements `%first` up to `%after` of the arrays `%p0`, `%p1`, ..."""
+def _elements(program: FlatProgram) -> FunctionBuilder:
+    """Elements `%first` up to `%after` of the arrays `%p0`, `%p1`, ..."""
     text, dtype = FunctionBuilder(), program.dtype
     kind = type_of(dtype)
 
@@ -130,24 +113,19 @@ def _elements(program: FlatProgram) -> list[str]:
     for step in program.scalar_steps:
         compute(step)
     text.loop("%after", element, inner=True, first="%first")
-    assert len(text.metadata) == len(_METADATA)
-    arrays = ", ".join(f"ptr %p{k}" for k in range(count_of_arrays))
-    head = (
-        f"define internal void @elements({arrays}, ptr %numbers, i64 %first, i64 %after) noinline"
-    )
-    return _function(f"{head} nounwind", text, "  ret void")
+    return text
 
 
 # ------------------------------------------------------------------ a part of the work
 
 _STATE = ("ptr", "ptr", "i64", "i64")
-"""What `@part` is given, eight bytes each: the numbers, the table, how many weights there are, and
+"""What a part is given, eight bytes each: the numbers, the table, how many weights there are, and
 how many elements they have in all. A row of the table is the addresses of a weight's arrays and the
 number of elements of this weight and of those before it."""
 
 
-def _part(program: FlatProgram) -> list[str]:
-    """`@part`: one of some parts, each of which is a range of all elements."""
+def _part(program: FlatProgram, elements: str) -> FunctionBuilder:
+    """One of some parts, each of which is a range of all elements."""
     text, width = FunctionBuilder(), 8 * (len(program.arrays) + 1)
     state = [text.load(kind, text.at("%state", 8 * i)) for i, kind in enumerate(_STATE)]
     numbers, table, members, total = state
@@ -176,13 +154,12 @@ def _part(program: FlatProgram) -> list[str]:
             f"ptr {text.load('ptr', text.at(row, 8 * k))}" for k in range(len(program.arrays))
         ]
         arguments = [*arrays, f"ptr {numbers}", f"i64 {first}", f"i64 {after}"]
-        text.do(f"call void @elements({', '.join(arguments)})")
+        text.do(f"call void {elements}({', '.join(arguments)})")
         text.do(f"br label %{outside}")
         text.start(outside)
 
     text.loop(members, member, first="0")
-    head = "define internal void @part(ptr %state, i64 %part, i64 %parts) nounwind"
-    return _function(head, text, "  ret void")
+    return text
 
 
 def _least(text: FunctionBuilder, x: str, y: str) -> str:
@@ -196,8 +173,8 @@ def _greatest(text: FunctionBuilder, x: str, y: str) -> str:
 # ------------------------------------------------------------------ what Python calls
 
 
-def _run(program: FlatProgram) -> list[str]:
-    """`@run`: takes numbers and arrays out of Python's objects, and has the parts done."""
+def _run(program: FlatProgram, part: str) -> FunctionBuilder:
+    """Takes numbers and arrays out of Python's objects, and has the parts done."""
     text, dtype, width = FunctionBuilder(), program.dtype, len(program.arrays)
     count = len(program.scalars) + len(program.numbers)
     numbers = text.line(f"alloca [{max(count, 1)} x {type_of(dtype)}]")
@@ -257,7 +234,7 @@ def _run(program: FlatProgram) -> list[str]:
         zip(_STATE, (numbers, table, members, elements), strict=True)
     ):
         text.store(kind, value, text.at(state, 8 * i))
-    _share_out(text, pool, parts, state, elements)
+    _share_out(text, part, pool, parts, state, elements)
     text.do(f"call void @free(ptr {table})")
     _leave(text, 1)
     text.start("misfit")
@@ -267,16 +244,18 @@ def _run(program: FlatProgram) -> list[str]:
     _leave(text, 0)
     text.start("error")
     text.do("ret ptr null")
-    return _function("define ptr @run(ptr %self, ptr %args, i64 %count)", text)
+    return text
 
 
-def _share_out(text: FunctionBuilder, pool: str, parts: str, state: str, elements: str) -> None:
+def _share_out(
+    text: FunctionBuilder, part: str, pool: str, parts: str, state: str, elements: str
+) -> None:
     """Have all parts done: by the pool, with other threads of Python running meanwhile, or here."""
     large, small, alone, together, back, finish = (text.name()[1:] for _ in range(6))
     is_large = text.line(f"icmp uge i64 {elements}, {_RELEASED}")
     text.do(f"br i1 {is_large}, label %{large}, label %{small}")
     text.start(small)
-    text.do(f"call void @part(ptr {state}, i64 0, i64 1)")
+    text.do(f"call void {part}(ptr {state}, i64 0, i64 1)")
     text.do(f"br label %{finish}")
     text.start(large)
     thread = text.line("call ptr @PyEval_SaveThread()")
@@ -284,10 +263,10 @@ def _share_out(text: FunctionBuilder, pool: str, parts: str, state: str, element
     text.do(f"br i1 {is_there}, label %{together}, label %{alone}")
     text.start(together)
     function = text.line(f"inttoptr i64 {pool} to ptr")
-    text.do(f"call void {function}(ptr @part, ptr {state}, i64 {parts})")
+    text.do(f"call void {function}(ptr {part}, ptr {state}, i64 {parts})")
     text.do(f"br label %{back}")
     text.start(alone)
-    text.do(f"call void @part(ptr {state}, i64 0, i64 1)")
+    text.do(f"call void {part}(ptr {state}, i64 0, i64 1)")
     text.do(f"br label %{back}")
     text.start(back)
     text.do(f"call void @PyEval_RestoreThread(ptr {thread})")

@@ -11,14 +11,8 @@ from trainkit.compiler.llvm import llvm_functions
 from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.sizes import UnknownSize
 from trainkit.kernels.jit import numpy_inner_loops
+from trainkit.kernels.jit.python_entry import python_declarations
 from trainkit.kernels.threads.thread_pool import thread_pool
-
-_PYTHON = {
-    "PyBool_FromLong": "declare ptr @PyBool_FromLong(i64)",
-    "PyEval_SaveThread": "declare ptr @PyEval_SaveThread()",
-    "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
-}
-
 
 _LONGEST_ENTRY = 2000
 """Instructions of the function that Python calls, up to which LLVM works on it."""
@@ -27,13 +21,17 @@ _LONGEST_ENTRY = 2000
 class ModuleText:
     """The text of a module that is being written.
 
+    Args:
+        *declarations: of what is outside of every process under the same name, besides functions of
+            Python.
+
     Attributes:
-        symbols: addresses of the functions and objects outside that it refers to, by name.
+        symbols: addresses of the functions and objects of this process that it refers to, by name.
     """
 
-    def __init__(self) -> None:
-        self.symbols = {name: numpy_inner_loops.python_function(name) for name in _PYTHON}
-        self._globals: list[str] = []
+    def __init__(self, *declarations: str) -> None:
+        self.symbols: dict[str, int] = {}
+        self._globals = list(declarations)
         self._constants: dict[bytes, str] = {}
         self._functions: dict[str, str] = {}
         self._bodies: list[str] = []
@@ -140,6 +138,6 @@ class ModuleText:
 
     def text(self) -> str:
         """All of it."""
-        outside = [*_PYTHON.values(), llvm_functions.declarations()]
+        outside = [*python_declarations(), llvm_functions.declarations()]
         outside += llvm_functions.definitions(self._bodies)
         return "\n".join([*outside, *self._globals, *self._bodies, *self._metadata, ""])

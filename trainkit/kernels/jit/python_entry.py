@@ -96,6 +96,12 @@ define void @NRT_MemInfo_call_dtor(ptr %m) {
 """
 
 
+def python_declarations() -> list[str]:
+    """Lines that declare the functions of `CALLED`."""
+    kinds = ((name, *kind.partition(" ")) for name, kind in CALLED.items())
+    return [f"declare {result} @{name}{parameters}" for name, result, _, parameters in kinds]
+
+
 class EntryText:
     """Writes the function.
 
@@ -121,14 +127,10 @@ class EntryText:
             raise NotImplementedError(f"{name} takes {len(self._parameters)} values")
         declared = ", ".join(["ptr", "ptr", *self._parameters])
         called = ", ".join(["ptr %result", "ptr %raised", *self._given])
-        functions = []
-        for function, kind in CALLED.items():
-            result, _, parameter_list = kind.partition(" ")
-            functions.append(f"declare {result} @{function}{parameter_list}")
         self.text = "\n".join(
             [
                 _OUTSIDE,
-                *functions,
+                *python_declarations(),
                 _MEMORY,
                 f'declare i32 @"{kernel}"({declared})',
                 f"define ptr @{name}(ptr %self, ptr %args, i64 %count) {{",
