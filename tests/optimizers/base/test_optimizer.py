@@ -551,6 +551,19 @@ def test_loss_scale_does_the_same_in_a_graph():
     assert np.isfinite(w.numpy()).all()
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2}], ids=str)
+def test_a_step_that_is_left_out_leaves_constraints_out(options, compiled):
+    w = weight([4.0])
+    w.constraint = tk.constraints.MinMaxNorm(0.0, 1.0, rate=0.5)  # half of the way at each call
+    scaled = optimizers.LossScaleOptimizer(optimizers.SGD(0.0, **options))
+    run = tk.function(lambda g: scaled.apply([g], [w])) if compiled else scaled.apply
+    arguments = (grad([np.inf]),) if compiled else ([grad([np.inf])], [w])
+    run(*arguments)
+    assert w.numpy() == [4.0]
+
+
 # ------------------------------------------------------------------ the first API
 
 

@@ -203,18 +203,20 @@ def make_step(
     # before the averages, which are of the weights as they are used
     for i, state in enumerate(states):
         if state.weight.constraint is not None:
-            _constrain(state.weight, conditions[i] if conditions else None)
+            _constrain(on, state.weight, conditions[i] if conditions else None, finite)
     if optimizer.use_ema:
         _update_averages(on, optimizer, states, counted, finite)
     # last of all: after an error the step has not been counted
     on.assign_where(finite, optimizer._iterations, step_count + 1)
 
 
-def _constrain(weight: Variable, condition: Any) -> None:
+def _constrain(on: Medium, weight: Variable, condition: Any, finite: Any) -> None:
+    if condition is not None:
+        finite = on.both(finite, condition)
     with trace_state.silence():
         value = weight.constraint(weight.value())
-        if condition is not None:
-            value = ops.where(condition, value, weight.value())
+        if finite is not None:
+            value = ops.where(finite, value, weight.value())
         weight.assign(value)
 
 
