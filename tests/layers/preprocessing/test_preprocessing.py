@@ -53,6 +53,19 @@ def test_discretization_learns_bins_of_equal_content():
         layers.Discretization()
 
 
+def test_an_empty_text_is_no_word_in_any_mode():
+    layer = layers.TextVectorization(output_mode="count", standardize=None, split=None)
+    layer.adapt(np.array([["a"], [""], ["b"], ["b"]]))
+    assert layer.get_vocabulary() == ["[UNK]", "b", "a"]
+    assert layer(np.array([["a"], [""]])).numpy().tolist() == [[0, 0, 1], [0, 0, 0]]
+
+
+def test_discretization_takes_the_last_value_of_each_part():
+    layer = layers.Discretization(num_bins=2, epsilon=0.1)
+    layer.adapt(np.arange(100.0))
+    np.testing.assert_allclose(layer.bin_boundaries, [49.0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("axis", [-1, 1, (1, 2), None])
 def test_normalization_learns_mean_and_variance(axis):
     data = np.random.default_rng(1).normal(3, 2, size=(500, 4, 3))

@@ -195,11 +195,11 @@ class Discretization(Layer):
 
     def update_state(self, data: Any) -> None:
         """Take note of one batch."""
-        new = _summary_of(np.asarray(data, np.float64).reshape(-1), self.epsilon)
+        both = _summary_of(np.asarray(data, np.float32).reshape(-1), self.epsilon)
         if self._summary is not None:
-            both = np.concatenate([self._summary, new], axis=1)
-            new = _compress(both[:, np.argsort(both[0])], self.epsilon)
-        set_silently(self, _summary=new)
+            both = np.concatenate([both, self._summary], axis=1)
+        both = both[:, np.argsort(both[0], kind="stable")]
+        set_silently(self, _summary=_compress(both, self.epsilon))
 
     def finalize_state(self) -> None:
         """Set the boundaries by what was seen."""
@@ -244,10 +244,10 @@ def _lists_batches(data: Any) -> bool:
 
 def _summary_of(values: Any, epsilon: float) -> Any:
     """About 1 / epsilon quantiles of `values`, and how many values each stands for: (2, n)."""
-    ordered = np.sort(values)
-    step = max(int(len(ordered) * epsilon), 1)
-    quantiles = ordered[int(len(ordered) * epsilon) :: step]
-    return np.stack([quantiles, np.full(len(quantiles), step, np.float64)])
+    ordered, step = np.sort(values), max(len(values) * epsilon, 1.0)
+    # each stands for the values up to itself, so the first is the last of its part
+    quantiles = ordered[int(step - 1) :: int(step)]
+    return np.stack([quantiles, np.full(len(quantiles), step, np.float32)])
 
 
 def _compress(summary: Any, epsilon: float) -> Any:
@@ -258,4 +258,5 @@ def _compress(summary: Any, epsilon: float) -> Any:
     total = np.cumsum(summary[1])
     at = total / total[-1]
     weights = np.interp(shares, at, total)
-    return np.stack([np.interp(shares, at, summary[0]), np.diff(weights, prepend=0.0)])
+    values = np.interp(shares, at, summary[0])
+    return np.stack([values, np.diff(weights, prepend=0.0)]).astype(np.float32)

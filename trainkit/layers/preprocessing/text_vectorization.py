@@ -117,9 +117,10 @@ class TextVectorization(Layer):
         self.standardize, self.split = standardize, split
         self.ngrams = self._lengths(ngrams)
         self.output_sequence_length = output_sequence_length
+        # an empty text is no word in any mode: its number is 0, its vector all zeros
         self.lookup = StringLookup(
-            max_tokens, 1, "" if output_mode == "int" else None, "[UNK]", vocabulary, idf_weights,
-            False, output_mode, pad_to_max_tokens, sparse, dtype=kwargs.get("dtype"),
+            max_tokens, 1, "", "[UNK]", vocabulary, idf_weights, False, output_mode,
+            pad_to_max_tokens, sparse, dtype=kwargs.get("dtype"),
         )  # fmt: skip
 
     @staticmethod
