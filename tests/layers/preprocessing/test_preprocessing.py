@@ -43,7 +43,7 @@ def test_discretization_learns_bins_of_equal_content():
         layer = layers.Discretization(num_bins=4)
         layer.adapt(data)
         shares = np.bincount(layer(values).numpy().ravel()) / len(values)
-        np.testing.assert_allclose(shares, 0.25, atol=0.02)
+        np.testing.assert_allclose(shares, 0.25, atol=0.025)
     twin = layers.Discretization(num_bins=4)
     twin.load_state_arrays(layer.state_arrays())
     assert twin.bin_boundaries == layer.bin_boundaries
