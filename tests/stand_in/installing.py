@@ -88,12 +88,12 @@ def in_place(gpus=1):
     sys.modules.update(modules())
     _forget()
     library, matmul_gpu.library = matmul_gpu.library, lambda xp: CUBLAS
-    found, frontend._found = frontend._found, lambda: (cudnn, "")
+    found, frontend._import_frontend = frontend._import_frontend, lambda: (cudnn, "")
     try:
         with transfers.noted() as ledger:
             yield ledger
     finally:
-        matmul_gpu.library, frontend._found = library, found
+        matmul_gpu.library, frontend._import_frontend = library, found
         cuda.MACHINE.gpus = 1
         for name, module in before.items():
             if module is None:

@@ -17,8 +17,8 @@ KEPT = pathlib.Path(__file__).with_name("role_words.json")
 
 ROLE_WORDS = frozenset(
     """
-    asked done found given held here how its kept known made place places rest seen taken there
-    told wanted what which whole why
+    asked chosen done far found given held here how its kept known least made most place places
+    rest seen taken there told wanted what which whole why wide
     """.split()
 )
 

@@ -72,9 +72,9 @@ def _weight(x: Any, inner: int, width: int, name: str) -> Any:
 def _block(
     x: Any, before: int, width: int, window: int, factor: int, stride: int, drop: float, name: str
 ) -> Any:
-    start, wide = x, before * factor
+    start, filters = x, before * factor
     if factor != 1:
-        x = _conv(x, wide, f"{name}expand_conv")
+        x = _conv(x, filters, f"{name}expand_conv")
         x = _normalize(x, f"{name}expand_bn", f"{name}expand_activation")
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, window), name=f"{name}dwconv_pad")(x)
@@ -87,7 +87,7 @@ def _block(
         name=f"{name}dwconv",
     )(x)
     x = _normalize(x, f"{name}bn", f"{name}activation")
-    x = _weight(x, max(1, before // 4), wide, name)
+    x = _weight(x, max(1, before // 4), filters, name)
     x = _normalize(_conv(x, width, f"{name}project_conv"), f"{name}project_bn")
     if stride != 1 or before != width:
         return x

@@ -104,8 +104,8 @@ def _fuse(x: Any, before: int, width: int, factor: int, stride: int, name: str) 
 
 def _separate(x: Any, before: int, width: int, factor: int, stride: int, name: str) -> Any:
     """Expansion, a window for each feature, weights of the features, projection."""
-    wide = before * factor
-    x = _conv(x, wide, 1, f"{name}expand_conv")
+    filters = before * factor
+    x = _conv(x, filters, 1, f"{name}expand_conv")
     x = _normalize(x, f"{name}expand_bn", f"{name}expand_activation")
     x = layers.DepthwiseConv2D(
         3,
@@ -116,7 +116,7 @@ def _separate(x: Any, before: int, width: int, factor: int, stride: int, name: s
         name=f"{name}dwconv2",
     )(x)
     x = _normalize(x, f"{name}bn", f"{name}activation")
-    x = _weight(x, max(1, before // 4), wide, name)
+    x = _weight(x, max(1, before // 4), filters, name)
     return _normalize(_conv(x, width, 1, f"{name}project_conv"), f"{name}project_bn")
 
 

@@ -93,9 +93,9 @@ def _block(
     """Wider, depthwise, narrower again; with a shortcut where the sizes stay."""
     start, before = x, x.shape[channel_axis()]
     name = f"expanded_conv_{number}_" if number else "expanded_conv_"
-    wide = divisible(before * factor)
+    filters = divisible(before * factor)
     if number:
-        x = _normalize(_conv(x, wide, f"{name}expand"), f"{name}expand_bn")
+        x = _normalize(_conv(x, filters, f"{name}expand"), f"{name}expand_bn")
         x = _activate(x, hard_swish)
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, window), name=f"{name}depthwise_pad")(x)
@@ -108,7 +108,7 @@ def _block(
     )(x)
     x = _activate(_normalize(x, f"{name}depthwise_bn"), hard_swish)
     if weighted:
-        x = _weight(x, wide, name)
+        x = _weight(x, filters, name)
     x = _normalize(_conv(x, width, f"{name}project"), f"{name}project_bn")
     same = stride == 1 and before == width
     return layers.Add(name=f"{name}add")([start, x]) if same else x

@@ -104,7 +104,7 @@ def decode_predictions(preds: Any, top: int = 5) -> list[list[tuple[str, str, An
         )
     names = _class_names()
     best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-    return [[(*names[i], row[i]) for i in chosen] for row, chosen in zip(scores, best, strict=True)]
+    return [[(*names[i], row[i]) for i in order] for row, order in zip(scores, best, strict=True)]
 
 
 @functools.cache

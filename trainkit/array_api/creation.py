@@ -161,8 +161,8 @@ def eye(
 def _like(x: Any, value: Any, dtype: Any, device: Any) -> Tensor:
     tensor = as_tensor(x)
     where = tensor.device if device is None else device
-    chosen = tensor.dtype if dtype is None else dtype
-    return full(tuple(tensor.shape), value, dtype=chosen, device=where)
+    element_type = tensor.dtype if dtype is None else dtype
+    return full(tuple(tensor.shape), value, dtype=element_type, device=where)
 
 
 def zeros_like(x: Any, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:

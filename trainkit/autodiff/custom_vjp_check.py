@@ -71,7 +71,7 @@ def _compare(
     name = x.dtype.name
     # Halves are moved as far as float32: by their own epsilon a step would be a tenth of `x`.
     eps = float(np.finfo(np.float64 if name == "float64" else np.float32).eps)
-    chosen = np.unique(np.linspace(0, base.size - 1, min(base.size, _MOST_ELEMENTS)).astype(int))
+    positions = np.unique(np.linspace(0, base.size - 1, min(base.size, _MOST_ELEMENTS)).astype(int))
 
     def total(values: Any) -> float:
         moved = list(flat)
@@ -81,7 +81,7 @@ def _compare(
         return float(sum(np.sum(np.asarray(y.numpy(), np.float64) * u) for y, u in pairs))
 
     worse = []
-    for i in chosen:
+    for i in positions:
         # The best step of a central difference: its error is h**2 from the curve and eps / h from
         # rounding, least in sum near the cube root of eps.
         step = eps ** (1 / 3) * max(1.0, abs(float(base.flat[i])))

@@ -91,11 +91,11 @@ class _Passing:
                 for x in sources.intersection(entry[2:]):
                     first.setdefault(x, position)
         # Groups are heard of in order, so a group waits for all before it: the bounds never rise.
-        bounds, least = [], len(record)
+        bounds, first_position = [], len(record)
         for group in self.groups:
             positions = [first[x] for tensors in group for x in tensors if x in first]
-            least = min([least, *positions])
-            bounds.append(least)
+            first_position = min([first_position, *positions])
+            bounds.append(first_position)
         return bounds
 
     def _pass_piece(

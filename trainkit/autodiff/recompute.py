@@ -113,8 +113,8 @@ class _FirstCall(VariableScope):
         self.put(variable, value)
         self._assigned[id(variable)] = variable
 
-    def store(self) -> None:
-        """Assign what was assigned inside."""
+    def assign_variables(self) -> None:
+        """Give the variables themselves the values that the call, now over, assigned to them."""
         for key, variable in self._assigned.items():
             variable.assign(self.values[key])
 
@@ -147,7 +147,7 @@ class _RecomputedCall:
         with trace_state.silence(), scope:
             outputs = self._context.first(lambda: self._run([unseen(x) for x in self._inputs]))
         # Outside of the scope: now variables get their values for good, and only this once.
-        scope.store()
+        scope.assign_variables()
         self._begin = scope.begin
         # The tapes were silent during the reads, and an entry is recorded only where they track one
         # of its inputs: so they hear of the reads now, before it.

@@ -550,4 +550,4 @@ class _Pause:
 
 
 trace_state.new_tape = GradientTape
-native.attempt("bind_tape", GradientTape)
+native.call_if_built("bind_tape", GradientTape)

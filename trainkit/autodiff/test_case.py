@@ -106,7 +106,7 @@ class TestCase(unittest.TestCase):
         # Values first, as their text shows where they differ; NumPy broadcasts, hence shapes behind
         # it.
         np.testing.assert_allclose(
-            _wide(_array(a)), _wide(_array(b)), rtol, atol, err_msg=msg or "", strict=False
+            _widen(_array(a)), _widen(_array(b)), rtol, atol, err_msg=msg or "", strict=False
         )
         self._check_shapes(a, b, msg)
 
@@ -334,7 +334,7 @@ def _is_list_of_values(x: Any) -> bool:
     )
 
 
-def _wide(x: Any) -> Any:
+def _widen(x: Any) -> Any:
     """Halves as float32, so that differences are exact enough to compare."""
     return x.astype(np.float32) if str(x.dtype) in _TOLERANCES else x
 

@@ -114,11 +114,11 @@ class History(Callback):
             ImportError: matplotlib is not installed; the extra `plots` brings it.
             ValueError: no epoch has ended, or a metric is not in the history.
         """
-        chosen = self._to_plot(metrics)
+        names = self._to_plot(metrics)
         if figure is None:
-            figure = _new_figure(len(chosen))
-        for index, name in enumerate(chosen, 1):
-            axes = figure.add_subplot(1, len(chosen), index)
+            figure = _new_figure(len(names))
+        for index, name in enumerate(names, 1):
+            axes = figure.add_subplot(1, len(names), index)
             for label, column in (("training", name), ("validation", f"val_{name}")):
                 values = self.history.get(column)
                 if values:

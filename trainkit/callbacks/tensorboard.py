@@ -224,6 +224,7 @@ class TensorBoard(Callback):
             self._scalars("train", values, self.step)
 
     def _batch_rates(self) -> dict[str, float]:
+        """The learning rates, under the names of values that are written after batches."""
         rates = self._collect_learning_rate({})
         return {f"batch_{name}": rate for name, rate in rates.items()}
 

@@ -130,14 +130,14 @@ class CheckpointManager:
         self._best_mode = best_mode
         self._options = options
         self._last_step = None if last_checkpoint_step is None else int(last_checkpoint_step)
-        self._kept = self._planned = self._found()
+        self._kept = self._planned = self._read_index()
 
     def __repr__(self) -> str:
-        most = "all" if self._max_to_keep is None else f"the newest {self._max_to_keep}"
+        share = "all" if self._max_to_keep is None else f"the newest {self._max_to_keep}"
         newest = f", the newest {self._kept.recent[-1]!r}" if self._kept.recent else ""
         return (
             f"<CheckpointManager of {self._directory!r}: {len(self._kept.recent)} "
-            f"checkpoints{newest}; keeps {most}>"
+            f"checkpoints{newest}; keeps {share}>"
         )
 
     # ------------------------------------------------------------------ what there is
@@ -176,7 +176,7 @@ class CheckpointManager:
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
-    def _found(self) -> _Kept:
+    def _read_index(self) -> _Kept:
         """What an earlier manager left in the folder."""
         names = [path.name for path, _ in numbered(Path(self._directory), self._name)]
         record = _Kept()

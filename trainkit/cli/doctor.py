@@ -50,21 +50,21 @@ def examined() -> list[Finding]:
         return [finding for result in results for finding in result]
 
 
-def as_data(found: list[Finding]) -> dict[str, Any]:
+def as_data(findings: list[Finding]) -> dict[str, Any]:
     """The report as JSON has it."""
-    counts = {level: sum(f.level == level for f in found) for level in LEVELS}
-    return {"counts": counts, "findings": [finding.as_dict() for finding in found]}
+    counts = {level: sum(f.level == level for f in findings) for level in LEVELS}
+    return {"counts": counts, "findings": [finding.as_dict() for finding in findings]}
 
 
-def as_lines(found: list[Finding]) -> list[str]:
+def as_lines(findings: list[Finding]) -> list[str]:
     """The report as lines of text: level, area, what was found, and what mends it below."""
-    width = max(len(finding.area) for finding in found)
+    width = max(len(finding.area) for finding in findings)
     lines = []
-    for finding in found:
+    for finding in findings:
         lines.append(f"{finding.level:<8} {finding.area:<{width}}  {finding.text}")
         if finding.mend:
             lines.append(f"{'':<8} {'':<{width}}    {finding.mend}")
-    counts = as_data(found)["counts"]
+    counts = as_data(findings)["counts"]
     lines.append(_summary(counts["problem"], counts["warning"]))
     return lines
 

@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [f"  {name:<8} {help_line}" for name, (_, help_line) in COMMANDS.items()]
     parser.epilog = "commands:\n" + "\n".join(lines)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    chosen = parser.parse_args(words[:1])
-    module = importlib.import_module(COMMANDS[chosen.command][0])
+    options = parser.parse_args(words[:1])
+    module = importlib.import_module(COMMANDS[options.command][0])
     inner = argparse.ArgumentParser(
-        f"trainkit {chosen.command}", description=COMMANDS[chosen.command][1]
+        f"trainkit {options.command}", description=COMMANDS[options.command][1]
     )
     module.add_arguments(inner)
     args = inner.parse_args(words[1:])
@@ -75,6 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # where Python writes what is left when it ends
         return 1
     except (OSError, ValueError) as error:
-        print(printable(f"trainkit {chosen.command}: {error}"), file=sys.stderr)
+        print(printable(f"trainkit {options.command}: {error}"), file=sys.stderr)
         return 1
     return status

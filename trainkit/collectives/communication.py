@@ -50,13 +50,13 @@ def divided(sizes: Sequence[int], settings: Communication) -> list[list[int]]:
     return list(messages.values())
 
 
-def buckets(sizes: Sequence[int], most: int) -> list[list[int]]:
+def buckets(sizes: Sequence[int], limit: int) -> list[list[int]]:
     """Divide arrays, in the order in which they are there, into buckets.
 
     Args:
         sizes: bytes of each array.
-        most: bytes of a bucket; an array that is larger has one of its own. The first bucket has an
-            eighth of it, and no more than 1 MiB.
+        limit: bytes of a bucket; an array that is larger has one of its own. The first bucket has
+            an eighth of it, and no more than 1 MiB.
 
     Returns:
         The positions of the arrays of each bucket.
@@ -65,7 +65,7 @@ def buckets(sizes: Sequence[int], most: int) -> list[list[int]]:
     room = 0
     for i, size in enumerate(sizes):
         if not bucket_indices or size > room:
-            room = min(FIRST_BYTES, most // 8) if not bucket_indices else most
+            room = min(FIRST_BYTES, limit // 8) if not bucket_indices else limit
             bucket_indices.append([])
         bucket_indices[-1].append(i)
         room -= size

@@ -466,10 +466,10 @@ def _where(trace: KernelTracer, condition: Any, x: Any, y: Any) -> TracedArray:
     dtype = np.result_type(
         *(v if type(v) in (bool, int, float) else _stand_in(v).dtype for v in (x, y))
     )
-    chosen = as_traced(trace, condition)
-    if chosen.array.dtype != np.bool_:
+    mask = as_traced(trace, condition)
+    if mask.array.dtype != np.bool_:
         raise Unsupported("a condition that is no bool")
-    operands = (chosen.view, _operand(trace, x, dtype), _operand(trace, y, dtype))
+    operands = (mask.view, _operand(trace, x, dtype), _operand(trace, y, dtype))
     selected = trace.result(_layout((condition, x, y), dtype))
     trace.note(Elementwise("where", operands, selected.view))
     return selected

@@ -182,8 +182,8 @@ def _default() -> Device:
 
 def current() -> Device:
     """The device on which new tensors are made."""
-    chosen = _STACK.chosen
-    return chosen[-1] if chosen else _default()
+    stack = _STACK.chosen
+    return stack[-1] if stack else _default()
 
 
 def elsewhere() -> Device | None:

@@ -90,7 +90,7 @@ def _count(counts: Any, labels: Any) -> Any:
 def _chances(shares: Any, target_shares: Any) -> tuple[Any, Any]:
     """a and m of the formula; everything is kept where the shares are those that are wanted."""
     ratio = target_shares / (shares + float(np.finfo(np.float32).tiny))
-    least, most = ops.min(ratio), ops.max(ratio)
-    apart = most > least
-    spread = ops.where(apart, most - least, 1.0)
-    return ops.where(apart, (ratio - least) / spread, 1.0), ops.where(apart, least, 1.0)
+    lowest, greatest = ops.min(ratio), ops.max(ratio)
+    apart = greatest > lowest
+    spread = ops.where(apart, greatest - lowest, 1.0)
+    return ops.where(apart, (ratio - lowest) / spread, 1.0), ops.where(apart, lowest, 1.0)

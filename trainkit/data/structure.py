@@ -192,11 +192,11 @@ def loose(structure: Any, known_ranks: bool = True) -> Any:
     return nest.map_structure(loosen, structure)
 
 
-def fits(wanted: Any, found: Any) -> bool:
-    """Whether elements of the spec `found` fit the spec `wanted`."""
+def fits(wanted: Any, actual: Any) -> bool:
+    """Whether elements of the spec `actual` fit the spec `wanted`."""
     try:
         pairs = nest.flatten(
-            nest.map_structure(lambda a, b: a.is_compatible_with(b), wanted, found)
+            nest.map_structure(lambda a, b: a.is_compatible_with(b), wanted, actual)
         )
     except (ValueError, AttributeError):
         return False

@@ -84,13 +84,13 @@ class _Files:
             return self.paths, self.labels
         count = int(split * len(self.paths))
         training = subset == "training"
-        chosen = (
+        selection = (
             slice(0, len(self.paths) - count) if training else slice(len(self.paths) - count, None)
         )
-        paths = self.paths[chosen]
+        paths = self.paths[selection]
         if verbose:
             say(f"Using {len(paths)} files for {subset}.")
-        return paths, None if self.labels is None else self.labels[chosen]
+        return paths, None if self.labels is None else self.labels[selection]
 
 
 def files_below(folder: str, endings: Sequence[str], follow_links: bool) -> list[str]:

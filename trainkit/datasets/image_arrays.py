@@ -160,8 +160,8 @@ def array_to_img(
     if channels not in (1, 3, 4):
         raise ValueError(f"array_to_img: 1, 3 or 4 channels are needed, there are {channels}")
     if channels == 1:
-        wide = array.max() > 255
-        return pillow().fromarray(array[..., 0].astype("int32" if wide else "uint8"))
+        exceeds_bytes = array.max() > 255
+        return pillow().fromarray(array[..., 0].astype("int32" if exceeds_bytes else "uint8"))
     return pillow().fromarray(array.astype("uint8"))
 
 

@@ -72,24 +72,24 @@ class Source:
             )
         return {name: path for name, path in paths.items() if path is not None}
 
-    def path(self, given: str | os.PathLike[str]) -> pathlib.Path:
+    def path(self, file: str | os.PathLike[str]) -> pathlib.Path:
         """Where the only file of the data set is.
 
         Args:
-            given: the path of a file, or a bare name, which is what the file is called in the
+            file: the path of a file, or a bare name, which is what the file is called in the
                 user's folder and in the cache.
 
         Raises:
             FileNotFoundError: there is no such file, or it can't be downloaded.
         """
-        location = pathlib.Path(local_path(given)).expanduser()
+        location = pathlib.Path(local_path(file)).expanduser()
         (name,) = self.files
-        if location.name == local_path(given):
+        if location.name == local_path(file):
             named = replace(self, files={location.name: self.files[name]}, published=name)
             return named.paths()[location.name]
         if not location.is_file():
             raise FileNotFoundError(
-                f"{self.name}: there is no file {local_path(given)!r}. Give the path of a copy of "
+                f"{self.name}: there is no file {local_path(file)!r}. Give the path of a copy of "
                 f"{name}, or a bare name, under which it is then kept in {self._cache()}."
             )
         return location

@@ -64,12 +64,12 @@ class Choice:
     def without_rare(self, texts: list[Any]) -> list[list[int]]:
         """Lists of numbers in which words that are too frequent or too rare are replaced."""
         end = self.num_words or max((int(text.max(initial=0)) for text in texts), default=0)
-        chosen = []
+        frequent = []
         for text in texts:
             common = (text >= self.skip_top) & (text < end)
             left = text[common] if self.oov_char is None else np.where(common, text, self.oov_char)
-            chosen.append(left.tolist())
-        return chosen
+            frequent.append(left.tolist())
+        return frequent
 
 
 def shuffled(texts: Any, labels: Any, rng: Any) -> tuple[Texts, Any]:
@@ -86,16 +86,16 @@ def as_rows(texts: Sequence[list[int]]) -> np.ndarray:
     return rows
 
 
-def check_labels(found: dict[str, Any], pairs: Sequence[tuple[str, str]], place: Any) -> None:
+def check_labels(arrays: dict[str, Any], pairs: Sequence[tuple[str, str]], origin: Any) -> None:
     """Refuse labels that are no numbers, or not one for each text.
 
     Raises:
         ValueError: they are.
     """
     for texts, labels in pairs:
-        count = len(found[texts])
-        if not isinstance(found[labels], np.ndarray) or found[labels].shape != (count,):
-            raise ValueError(f"{place}: {labels} has not a number for each of {count} texts.")
+        count = len(arrays[texts])
+        if not isinstance(arrays[labels], np.ndarray) or arrays[labels].shape != (count,):
+            raise ValueError(f"{origin}: {labels} has not a number for each of {count} texts.")
 
 
 def read_word_index(source: Source, path: str | os.PathLike[str]) -> dict[str, int]:

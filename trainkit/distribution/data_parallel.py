@@ -82,13 +82,13 @@ def initialize(
             "or srun, which knows the addresses, and leave them out"
         )
     group = world()
-    count = _given(num_processes, "KERAS_DISTRIBUTION_NUM_PROCESSES")
+    count = _read_number(num_processes, "KERAS_DISTRIBUTION_NUM_PROCESSES")
     if count is not None and count != group.size:
         raise ValueError(
             f"initialize: there are to be {count} processes and {group.size} were started: start "
             f"the script with mpiexec -n {count}"
         )
-    number = _given(process_id, "KERAS_DISTRIBUTION_PROCESS_ID")
+    number = _read_number(process_id, "KERAS_DISTRIBUTION_PROCESS_ID")
     if number is not None and number != group.rank:
         raise ValueError(
             f"initialize: process_id={number}, and the launcher made this process number "
@@ -96,7 +96,7 @@ def initialize(
         )
 
 
-def _given(value: int | None, variable: str) -> int | None:
+def _read_number(value: int | None, variable: str) -> int | None:
     if value is None and variable in os.environ:
         return int(os.environ[variable])
     return value

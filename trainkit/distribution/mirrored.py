@@ -150,7 +150,7 @@ class MirroredStrategy(Strategy):
         communication_options: Any = None,
     ) -> None:
         super().__init__()
-        self.devices = _chosen(devices)
+        self.devices = _devices_named(devices)
         self.turns = Turns(len(self.devices))
         sums, communication = sums_between(self.devices, cross_device_ops, communication_options)
         self.groups = [
@@ -438,7 +438,7 @@ def _add(parts: list[Tensor]) -> Tensor:
     return total
 
 
-def _chosen(names: Sequence[str] | None) -> list[devices.Device]:
+def _devices_named(names: Sequence[str] | None) -> list[devices.Device]:
     if isinstance(names, str):
         raise ValueError(f"MirroredStrategy: devices must be a list of names, got {names!r}")
     if not names:

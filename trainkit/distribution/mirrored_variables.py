@@ -131,15 +131,15 @@ class ValuesByTurn:
             self._variables, self._values = [], [None for _ in self._places]
 
 
-def alive(found: dict[int, weakref.ref[Variable]]) -> dict[int, Variable]:
+def alive(references: dict[int, weakref.ref[Variable]]) -> dict[int, Variable]:
     """The variables that are still there, by `id`; others are forgotten.
 
     Args:
-        found: weak references by `id`.
+        references: weak references by `id`.
     """
-    living = {key: variable for key, ref in found.items() if (variable := ref()) is not None}
-    for key in found.keys() - living.keys():
-        del found[key]
+    living = {key: variable for key, ref in references.items() if (variable := ref()) is not None}
+    for key in references.keys() - living.keys():
+        del references[key]
     return living
 
 

@@ -86,8 +86,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(text_of, value))}]"
     if isinstance(value, Mapping):
-        chosen = {str(key): value[key] for key in value if key not in _AUTOMATIC}
-        return f"{{{', '.join(f'{key}: {text_of(chosen[key])}' for key in sorted(chosen))}}}"
+        settings = {str(key): value[key] for key in value if key not in _AUTOMATIC}
+        return f"{{{', '.join(f'{key}: {text_of(settings[key])}' for key in sorted(settings))}}}"
     if isinstance(value, np.ndarray) or is_tensor(value):
         return f"array {digest_of_array(np.asarray(value))}"
     if hasattr(value, "__code__"):

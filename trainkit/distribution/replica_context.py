@@ -27,19 +27,19 @@ class ReduceOp(enum.Enum):
     MEAN = "MEAN"
 
     @classmethod
-    def of(cls, given: Any) -> ReduceOp:
+    def of(cls, value: Any) -> ReduceOp:
         """The member that a member or a name in any case stands for.
 
         Raises:
             ValueError: there is no such member.
         """
-        if isinstance(given, cls):
-            return given
+        if isinstance(value, cls):
+            return value
         try:
-            return cls(str(given).upper())
+            return cls(str(value).upper())
         except ValueError:
             raise ValueError(
-                f"reduce_op must be ReduceOp.SUM or ReduceOp.MEAN, got {given!r}"
+                f"reduce_op must be ReduceOp.SUM or ReduceOp.MEAN, got {value!r}"
             ) from None
 
 

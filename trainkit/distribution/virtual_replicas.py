@@ -11,21 +11,21 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads import pools
 
 
-def virtual_replicas_of(group: ProcessGroup, given: Any) -> VirtualReplica:
+def virtual_replicas_of(group: ProcessGroup, number: Any) -> VirtualReplica:
     """The virtual replicas of this process.
 
     Args:
         group: the processes.
-        given: how many there are in all of them together.
+        number: how many there are in all of them together.
 
     Raises:
         ValueError: the processes can't have as many each, or gradients are to be rounded first.
-        TypeError: `given` is no whole number.
+        TypeError: `number` is no whole number.
         UnimplementedError: results of NumPy's BLAS depend on a number of threads that can't be set.
     """
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise TypeError(f"virtual_replicas must be a whole number or None, got {given!r}")
-    count = operator.index(given)
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"virtual_replicas must be a whole number or None, got {number!r}")
+    count = operator.index(number)
     if count < 1 or count % group.size:
         divisors = [n for n in range(1, count + 1) if count % n == 0]
         fitting = f"start {', '.join(map(str, divisors))} of them" if divisors else "take 1 or more"

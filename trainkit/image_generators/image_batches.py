@@ -134,12 +134,12 @@ class Pictures:
         self.folder, self.prefix = folder, prefix
         self.file_format, self.data_format = file_format, data_format
 
-    def write(self, images: Any, rows: Any, random: Any, most: int) -> None:
-        """Write each image, named after its row and a number below `most`."""
+    def write(self, images: Any, rows: Any, random: Any, limit: int) -> None:
+        """Write each image, named after its row and a number below `limit`."""
         if not self.folder:
             return
         for image, row in zip(images, rows, strict=True):
-            name = f"{self.prefix}_{row}_{random.randint(most)}.{self.file_format}"
+            name = f"{self.prefix}_{row}_{random.randint(limit)}.{self.file_format}"
             array_to_img(image, self.data_format, scale=True).save(os.path.join(self.folder, name))
 
 

@@ -233,8 +233,8 @@ class ImageDataGenerator:
         drawn["zx"], drawn["zy"] = (1, 1) if low == high == 1 else random.uniform(low, high, 2)
         drawn["flip_horizontal"] = bool(random.random_sample() < 0.5) and self.horizontal_flip
         drawn["flip_vertical"] = bool(random.random_sample() < 0.5) and self.vertical_flip
-        most = self.channel_shift_range
-        drawn["channel_shift_intensity"] = random.uniform(-most, most) if most else None
+        span = self.channel_shift_range
+        drawn["channel_shift_intensity"] = random.uniform(-span, span) if span else None
         bright = self.brightness_range
         drawn["brightness"] = None if bright is None else random.uniform(*bright)
         return drawn

@@ -246,10 +246,10 @@ def step_of(record: dict[str, Any], names: list[str]) -> Step:
     )
 
 
-def _whole(record: dict[str, Any], key: str, least: int) -> int:
+def _whole(record: dict[str, Any], key: str, lowest: int) -> int:
     value = record.get(key)
-    if type(value) is not int or not least <= value <= LARGEST_STEP:
-        raise BadLine(f"{key!r} must be a whole number from {least}, got {value!r:.50}")
+    if type(value) is not int or not lowest <= value <= LARGEST_STEP:
+        raise BadLine(f"{key!r} must be a whole number from {lowest}, got {value!r:.50}")
     return value
 
 

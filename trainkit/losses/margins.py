@@ -143,8 +143,8 @@ def circle(
     pull = gamma * (distance + margin) * (distance - margin)
     push = gamma * ops.maximum(1.0 + margin - distance, 0.0) * (1.0 - margin - distance)
     near = ops.logsumexp(ops.where(alike, pull, _NOWHERE), axis=1)
-    far = ops.logsumexp(ops.where(unlike, push, _NOWHERE), axis=1)
-    values = ops.softplus(near + far)
+    negatives = ops.logsumexp(ops.where(unlike, push, _NOWHERE), axis=1)
+    values = ops.softplus(near + negatives)
     set_mask(values, ops.greater(values, 0.0))
     return values
 

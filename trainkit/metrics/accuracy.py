@@ -52,8 +52,8 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
         array([[1., 0.]], dtype=float32)
     """
     y_true, y_pred = aligned("binary_accuracy", y_true, y_pred)
-    chosen = ops.cast(ops.greater(y_pred, threshold), y_pred.dtype)
-    return ops.cast(ops.equal(y_true, chosen), dtypes.floatx())
+    predicted_classes = ops.cast(ops.greater(y_pred, threshold), y_pred.dtype)
+    return ops.cast(ops.equal(y_true, predicted_classes), dtypes.floatx())
 
 
 @FUNCTIONS.add

@@ -141,8 +141,8 @@ def confusion_counts(
 
 def _only_top_k(y_pred: Any, k: int) -> Any:
     """Scores of the k best classes; the others count as never positive."""
-    chosen = ops.top_k(y_pred, k).indices
-    mask: Any = ops.sum(ops.one_hot(chosen, int(y_pred.shape[-1]), axis=-1), axis=-2)
+    classes = ops.top_k(y_pred, k).indices
+    mask: Any = ops.sum(ops.one_hot(classes, int(y_pred.shape[-1]), axis=-1), axis=-2)
     mask = ops.cast(mask, y_pred.dtype)
     return y_pred * mask + _NEVER * (1.0 - mask)
 

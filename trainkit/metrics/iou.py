@@ -143,21 +143,21 @@ class IoU(_ConfusionMatrix):
         axis: int = -1,
     ) -> None:
         super().__init__(num_classes, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
-        chosen = [int(i) for i in target_class_ids]
-        if not chosen or min(chosen) < 0 or max(chosen) >= num_classes:
+        class_ids = [int(i) for i in target_class_ids]
+        if not class_ids or min(class_ids) < 0 or max(class_ids) >= num_classes:
             raise ValueError(
                 f"{type(self).__name__}: target_class_ids must be in [0, {num_classes}), got "
-                f"{chosen}"
+                f"{class_ids}"
             )
-        self.target_class_ids = chosen
+        self.target_class_ids = class_ids
 
     @unrecorded
     def result(self) -> Tensor:
         table: Any = as_floats(self.total_cm.value())
         diagonal: Any = ops.sum(table * ops.eye(self.num_classes, dtype=table.dtype), axis=0)
         union: Any = ops.sum(table, axis=0) + ops.sum(table, axis=1) - diagonal
-        chosen = np.asarray(self.target_class_ids)
-        diagonal, union = ops.take(diagonal, chosen, axis=0), ops.take(union, chosen, axis=0)
+        class_ids = np.asarray(self.target_class_ids)
+        diagonal, union = ops.take(diagonal, class_ids, axis=0), ops.take(union, class_ids, axis=0)
         occur = ops.sum(ops.cast(ops.greater(union, 0.0), union.dtype))
         mean: Tensor = ops.divide_no_nan(ops.sum(ops.divide_no_nan(diagonal, union)), occur)
         return mean
@@ -235,8 +235,8 @@ class BinaryIoU(IoU):
     @unrecorded
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         y_true, y_pred = aligned(self.name, y_true, y_pred)
-        chosen = ops.cast(ops.greater_equal(y_pred, self.threshold), "int32")
-        super().update_state(y_true, chosen, sample_weight)
+        predicted_classes = ops.cast(ops.greater_equal(y_pred, self.threshold), "int32")
+        super().update_state(y_true, predicted_classes, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -378,8 +378,8 @@ def _class_of(layer: Any) -> str:
 
 
 def _row(cells: list[str], span: int) -> str:
-    wide = f' colspan="{span}"' if span > 1 else ""
-    return "<tr>" + "".join(f"<td{wide}>{cell}</td>" for cell in cells) + "</tr>"
+    attribute = f' colspan="{span}"' if span > 1 else ""
+    return "<tr>" + "".join(f"<td{attribute}>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _entry(label: str, value: str) -> str:

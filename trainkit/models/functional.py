@@ -183,9 +183,9 @@ def table_as_graph(
         return symbols.setdefault(x.number, KerasTensor(x.shape, x.dtype, name=x.name))
 
     for operation, *parts in calls:
-        args, kwargs, outputs = (_place(part, symbol) for part in parts)
+        args, kwargs, outputs = (_substitute(part, symbol) for part in parts)
         node_of(operation, args, kwargs, outputs)
-    inputs, outputs = (_place(part, symbol) for part in ends)
+    inputs, outputs = (_substitute(part, symbol) for part in ends)
     for layer, x in zip(starts, nest.flatten(inputs), strict=True):
         if x.node is None:  # an input that no output depends on
             node_of(layer, (), {}, x)
@@ -194,13 +194,13 @@ def table_as_graph(
     return graph
 
 
-def _place(structure: Any, symbol: Callable[[Any], Any]) -> Any:
+def _substitute(structure: Any, symbol: Callable[[Any], Any]) -> Any:
     """A nest with its places, which are tuples themselves, replaced by symbols."""
     if isinstance(structure, _Place) or not nest.is_nested(structure):
         return symbol(structure)
     if isinstance(structure, dict):
-        return {key: _place(value, symbol) for key, value in structure.items()}
-    items = [_place(item, symbol) for item in structure]
+        return {key: _substitute(value, symbol) for key, value in structure.items()}
+    items = [_substitute(item, symbol) for item in structure]
     if hasattr(structure, "_fields"):
         return type(structure)(*items)
     return items if isinstance(structure, list) else tuple(items)

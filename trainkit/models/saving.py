@@ -170,18 +170,18 @@ def _checked_arguments(filepath: Any, arguments: dict[str, Any], legacy: bool) -
         raise InvalidArgumentError(
             "save: include_optimizer=False is for .h5 files; save a model that is not compiled"
         )
-    chosen = arguments.pop("save_format", None)
+    form = arguments.pop("save_format", None)
     if arguments:
         raise InvalidArgumentError(
             f"save: there are no arguments {', '.join(map(repr, arguments))}"
         )
-    if chosen and not str(filepath).endswith((".keras", *_LEGACY)):
+    if form and not str(filepath).endswith((".keras", *_LEGACY)):
         raise InvalidArgumentError(
-            f"save: save_format={chosen!r} is gone; the path says the format: let it end in .keras"
+            f"save: save_format={form!r} is gone; the path says the format: let it end in .keras"
         )
-    if chosen:
+    if form:
         warnings.warn(
-            f"save: save_format={chosen!r} is not looked at; the ending of the path says it",
+            f"save: save_format={form!r} is not looked at; the ending of the path says it",
             stacklevel=4,
         )
     return include_optimizer

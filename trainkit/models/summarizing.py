@@ -115,8 +115,8 @@ def _columns(
 def _line_length(branched: bool, show_trainable: bool) -> int:
     length = _LINE_WITH_CONNECTIONS if branched else _LINE
     length += _TRAINABLE_COLUMNS * show_trainable
-    least = _LEAST_OF_A_COLUMN * (3 + branched + show_trainable)
-    return max(min(length, shutil.get_terminal_size().columns - _MARGIN), least)
+    narrowest = _LEAST_OF_A_COLUMN * (3 + branched + show_trainable)
+    return max(min(length, shutil.get_terminal_size().columns - _MARGIN), narrowest)
 
 
 def _widths(columns: list[_TableColumn], length: int) -> list[int]:

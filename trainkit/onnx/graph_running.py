@@ -117,8 +117,8 @@ def _is_small(x: Any) -> bool:
 def _known_result(call: NodeCall, inputs: list[Any]) -> Any:
     """What the arithmetic of shapes gives, `None` where it is none."""
     arrays = [x.array if isinstance(x, Elements) else x for x in inputs]
-    chosen = inputs[1:] if call.op_type == "Where" else inputs  # behind the condition
-    dtype = next((values.dtype_of(x) for x in chosen if x is not None), "int64")
+    values_read = inputs[1:] if call.op_type == "Where" else inputs  # behind the condition
+    dtype = next((values.dtype_of(x) for x in values_read if x is not None), "int64")
     result = SIZE_RULES[call.op_type](call, *arrays)
     if result is None or isinstance(result, tuple):
         return result and tuple(_repack(x, dtype) for x in result)

@@ -130,10 +130,10 @@ class NodeCall:
             )
         return value
 
-    def axes(self, given: Any, name: str = "axes") -> tuple[Any, ...] | None:
+    def axes(self, axes_value: Any, name: str = "axes") -> tuple[Any, ...] | None:
         """Axes, which older versions have as an attribute and newer ones as an input."""
-        if given is not None:
-            return self.run.numbers(given, f"the input {name!r}")
+        if axes_value is not None:
+            return self.run.numbers(axes_value, f"the input {name!r}")
         value: Any = self.list(name, None)
         return value
 

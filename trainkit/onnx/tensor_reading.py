@@ -106,8 +106,8 @@ def _list(message: Any, name: str, count: int, label: str, is_half: bool) -> Any
         raise DataLossError(f"{label} has {len(values)} values, and its shape asks for {needed}")
     dtype = dtypes.as_dtype(name).dtype
     field = _FIELDS.get(name, "int32_data")
-    wide = {"float_data": np.float32, "double_data": np.float64, "int32_data": np.int32}
-    kind = wide.get(field, np.uint64 if field == "uint64_data" else np.int64)
+    field_dtypes = {"float_data": np.float32, "double_data": np.float64, "int32_data": np.int32}
+    kind = field_dtypes.get(field, np.uint64 if field == "uint64_data" else np.int64)
     array = np.fromiter(values, kind, len(values))
     if is_half:
         return _halves(array.astype(np.uint8), count, name)

@@ -152,9 +152,9 @@ class MultiOptimizer(Optimizer):
         self._var_to_optimizer_idx: dict[int, int] = {}
         if isinstance(optimizer_map, OptimizerMap):
             for optimizer in (*optimizer_map.values(), optimizer_map.default_optimizer):
-                self._place(optimizer)
+                self._register(optimizer)
 
-    def _place(self, optimizer: Optimizer) -> int:
+    def _register(self, optimizer: Optimizer) -> int:
         """The place of `optimizer` among all, where it is put if it is new."""
         for i, existing in enumerate(self.optimizers):
             if existing is optimizer:
@@ -220,10 +220,10 @@ class MultiOptimizer(Optimizer):
         weights = one_list(self.name, variables, var_list)
         if self.built:
             return
-        chosen = [self._optimizer_map(weight) for weight in weights]
-        for weight, optimizer in zip(weights, chosen, strict=True):
+        optimizers_by_weight = [self._optimizer_map(weight) for weight in weights]
+        for weight, optimizer in zip(weights, optimizers_by_weight, strict=True):
             check_inner(optimizer, f"{self.name}: the optimizer of {weight.path!r}")
-        indices = [self._place(optimizer) for optimizer in chosen]
+        indices = [self._register(optimizer) for optimizer in optimizers_by_weight]
         for i, optimizer in enumerate(self.optimizers):
             own = [weight for weight, index in zip(weights, indices, strict=True) if index == i]
             if own:
@@ -315,5 +315,5 @@ class MultiOptimizer(Optimizer):
             config: as `get_config` gave it.
             custom_objects: further classes by name.
         """
-        chosen = deserialize_object(config["optimizer_map"], custom_objects)
-        return cls(**{**config, "optimizer_map": chosen})
+        mapping = deserialize_object(config["optimizer_map"], custom_objects)
+        return cls(**{**config, "optimizer_map": mapping})

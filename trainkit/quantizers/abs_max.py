@@ -74,10 +74,10 @@ class AbsMaxQuantizer(Quantizer):
     ) -> None:
         super().__init__(output_dtype)
         self.axis = (axis,) if isinstance(axis, int) else None if axis is None else tuple(axis)
-        least, most = value_range
-        self.value_range: Range = (least, most)
+        lowest, greatest = value_range
+        self.value_range: Range = (lowest, greatest)
         self.epsilon = epsilon
-        if output_dtype == "int8" and (least < -128 or most > 127):
+        if output_dtype == "int8" and (lowest < -128 or greatest > 127):
             raise ValueError(
                 "AbsMaxQuantizer: with output_dtype='int8' the value_range must lie within "
                 f"[-128, 127], got value_range={tuple(value_range)}"
@@ -126,7 +126,7 @@ def as_tensor(x: Any) -> Any:
     return x if is_tensor(x) or hasattr(x, "apply_layer") else convert_to_tensor(x)
 
 
-def _place(on_host: bool) -> contextlib.AbstractContextManager[Any]:
+def _device_scope(on_host: bool) -> contextlib.AbstractContextManager[Any]:
     return devices.device("/cpu:0") if on_host else contextlib.nullcontext()
 
 
@@ -152,11 +152,11 @@ def abs_max_quantize(
         The integers, of the shape of `inputs`, and the scale in the dtype of `inputs`, whose
         reduced axes have size 1.
     """
-    with _place(to_numpy):
+    with _device_scope(to_numpy):
         x = _read(inputs, to_numpy)
         axes = tuple(axis) if isinstance(axis, list | tuple) else axis
-        most = ops.max(ops.abs(x), axis=axes, keepdims=True)
-        scale = ops.cast(ops.divide(value_range[1], ops.add(most, epsilon)), x.dtype)
+        greatest = ops.max(ops.abs(x), axis=axes, keepdims=True)
+        scale = ops.cast(ops.divide(value_range[1], ops.add(greatest, epsilon)), x.dtype)
         rounded = ops.round(ops.multiply(x, scale))
         return ops.cast(ops.clip(rounded, value_range[0], value_range[1]), dtype), scale
 
@@ -185,17 +185,17 @@ def abs_max_quantize_grouped_with_zero_point(
         `inputs`; the zero points, int8, of that shape: `(integers - zero) * scale` is near to
         `inputs`.
     """
-    with _place(to_numpy):
+    with _device_scope(to_numpy):
         x = _read(inputs, to_numpy)
         rows, columns = (int(n) for n in x.shape)
-        least, most = value_range
+        lowest, greatest = value_range
         groups = math.ceil(rows / block_size)
         missing = groups * block_size - rows
         padded = ops.pad(x, [[0, missing], [0, 0]]) if missing else x
         measured = padded if to_numpy else x
         scale, zero, _ = compute_quantization_parameters(
             ops.transpose(measured),
-            bits=int(math.log2(most - least + 1)),
+            bits=int(math.log2(greatest - lowest + 1)),
             per_channel=True,
             group_size=block_size,
             compute_dtype=dtypes.as_dtype(x.dtype).name,
@@ -206,5 +206,5 @@ def abs_max_quantize_grouped_with_zero_point(
         grouped = ops.reshape(padded, (groups, block_size, columns))
         near = ops.round(ops.divide(grouped, ops.expand_dims(scale, 1)))
         near = ops.add(near, ops.cast(ops.expand_dims(zero, 1), near.dtype))
-        integers = ops.cast(ops.clip(near, least, most), dtype)
+        integers = ops.cast(ops.clip(near, lowest, greatest), dtype)
         return ops.reshape(integers, (groups * block_size, columns))[:rows], scale, zero

@@ -43,19 +43,19 @@ def _get_weight_scale(weights: Any, group_size: int) -> Tensor:
 
 def _parameters(weights: Any, group_size: int) -> tuple[Any, Any, Any, Any]:
     """Scales, zero points, greatest integer and the group of each column."""
-    scale, zero, most = compute_quantization_parameters(
+    scale, zero, greatest = compute_quantization_parameters(
         weights, bits=4, symmetric=False, per_channel=True, group_size=group_size
     )
     columns = int(weights.shape[1])
     width = columns if group_size == -1 else group_size
     groups = convert_to_tensor(np.arange(columns, dtype=np.int32) // np.int32(width))
-    return scale, zero, most, groups
+    return scale, zero, greatest, groups
 
 
 def _through_integers(weights: Any, group_size: int) -> Any:
     """`weights` as they come back from 4 bits."""
-    scale, zero, most, groups = _parameters(weights, group_size)
-    integers = quantize_with_sz_map(weights, scale, zero, groups, most)
+    scale, zero, greatest, groups = _parameters(weights, group_size)
+    integers = quantize_with_sz_map(weights, scale, zero, groups, greatest)
     return dequantize_with_sz_map(integers, scale, zero, groups)
 
 
@@ -82,7 +82,7 @@ def awq_search_optimal_scales(
     sizes = _get_weight_scale(w, group_size)
     sizes = ops.where(sizes < _LEAST, ops.ones_like(sizes), sizes)
     best: Any = None
-    least = np.inf
+    least_harm = np.inf
     for i in range(num_grid_points + 1):
         ratio = i / num_grid_points
         factors = ops.divide(ops.power(x, ratio), ops.power(sizes, 1.0 - ratio))
@@ -91,8 +91,8 @@ def awq_search_optimal_scales(
         factors = ops.divide(factors, ops.maximum(middle, _LEAST))
         back = ops.divide(_through_integers(ops.multiply(w, factors), group_size), factors)
         harm = float(ops.mean(ops.square(ops.multiply(ops.subtract(w, back), x))))
-        if best is None or harm < least:
-            best, least = factors, harm
+        if best is None or harm < least_harm:
+            best, least_harm = factors, harm
     return best
 
 
@@ -150,16 +150,16 @@ def _best_bounds(
         return np.matmul(w.transpose(1, 0, 2), grouped_inputs)  # (groups, outputs, rows)
 
     targets = results(weights)
-    most = np.abs(weights).max(axis=-1, keepdims=True)
-    best, least = most, np.full((outputs, groups, 1), np.inf, np.float32)
+    widest = np.abs(weights).max(axis=-1, keepdims=True)
+    best, least_harm = widest, np.full((outputs, groups, 1), np.inf, np.float32)
     for shrink in shrinks:
-        bound = most * np.float32(shrink)
+        bound = widest * np.float32(shrink)
         clipped = np.clip(weights, -bound, bound).reshape(outputs, groups * width)
         back = _through_integers(convert_to_tensor(clipped), width if groups > 1 else -1)
         error = results(back.numpy().reshape(weights.shape)) - targets
         harm = np.square(error).mean(axis=-1).T[..., None]
-        best = np.where(harm < least, bound, best)
-        least = np.minimum(harm, least)
+        best = np.where(harm < least_harm, bound, best)
+        least_harm = np.minimum(harm, least_harm)
     return best
 
 
@@ -208,8 +208,8 @@ def awq_quantize_matrix(
         parts = ops.reshape(scaled, (-1, groups, width))
         clipped = ops.minimum(ops.maximum(parts, ops.negative(bound)), bound)
         scaled = ops.reshape(clipped, tuple(scaled.shape))
-    scale, zero, most, groups_of = _parameters(scaled, group_size)
-    integers = quantize_with_sz_map(scaled, scale, zero, groups_of, most)
+    scale, zero, greatest, groups_of = _parameters(scaled, group_size)
+    integers = quantize_with_sz_map(scaled, scale, zero, groups_of, greatest)
     return integers, scale, zero, factors, groups_of
 
 

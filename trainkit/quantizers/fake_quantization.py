@@ -52,6 +52,6 @@ def fake_quant_with_min_max_vars(
                     f"{tuple(ends[0].shape)} and {tuple(ends[1].shape)}"
                 )
     low, high = (ops.reshape(end, shape) for end in ends)
-    wide = x if x.dtype.name in ("float32", "float64") else ops.cast(x, "float32")
-    y = fake_quant(wide, low, high, num_bits=int(num_bits), narrow_range=bool(narrow_range))
+    floats = x if x.dtype.name in ("float32", "float64") else ops.cast(x, "float32")
+    y = fake_quant(floats, low, high, num_bits=int(num_bits), narrow_range=bool(narrow_range))
     return y if y.dtype == x.dtype else ops.cast(y, x.dtype)

@@ -36,9 +36,9 @@ def compute_float8_amax_history(x: Any, amax_history: Any) -> Tensor:
         x: numbers.
         amax_history: shape (length,).
     """
-    most = ops.cast(ops.max(ops.abs(x)), amax_history.dtype)
+    greatest = ops.cast(ops.max(ops.abs(x)), amax_history.dtype)
     moved = ops.roll(amax_history, shift=-1)
-    return ops.concatenate([ops.reshape(most, (1,)), moved[1:]], axis=0)
+    return ops.concatenate([ops.reshape(greatest, (1,)), moved[1:]], axis=0)
 
 
 def quantize_and_dequantize(
@@ -65,8 +65,8 @@ def quantize_and_dequantize(
         )
     factor = ops.cast(scale, compute_dtype)
     scaled = ops.divide(ops.cast(inputs, compute_dtype), factor)
-    most = FLOAT8[kind][2]
-    return ops.multiply(_ROUNDED(ops.clip(scaled, -most, most), kind=kind), factor)
+    greatest = FLOAT8[kind][2]
+    return ops.multiply(_ROUNDED(ops.clip(scaled, -greatest, greatest), kind=kind), factor)
 
 
 _ROUNDED = grad_pass_through(float8_rounded)

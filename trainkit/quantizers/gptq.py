@@ -108,16 +108,16 @@ class _ColumnsInTurn:
     def _rounded(self, j: int, column: np.ndarray) -> np.ndarray:
         """`column`, which is number j by now, as it comes back from integers."""
         if j % self.group == 0:
-            scale, zero, most = self._parameters(
+            scale, zero, greatest = self._parameters(
                 convert_to_tensor(self.weights[:, j : j + self.group])
             )
-            self._now = np.asarray(scale), np.asarray(zero), float(most)
+            self._now = np.asarray(scale), np.asarray(zero), float(greatest)
             self.scales.append(self._now[0])
             self.zeros.append(self._now[1])
-        scale, zero, most = self._now
+        scale, zero, greatest = self._now
         safe = np.where(scale == 0, np.float32(LEAST_SCALE), scale)[:, 0]
         shift = zero[:, 0].astype(np.float32)
-        integers = np.clip(np.rint(column / safe + shift), 0, most)
+        integers = np.clip(np.rint(column / safe + shift), 0, greatest)
         self.integers[:, j] = integers.astype(np.int32)
         return scale[:, 0] * (integers - shift)
 

@@ -106,5 +106,5 @@ class QuantizationReport:
         )
 
 
-def _list_names(paths: list[str], most: int) -> str:
-    return ", ".join([*map(repr, paths[:most]), *(["..."] if len(paths) > most else [])])
+def _list_names(paths: list[str], limit: int) -> str:
+    return ", ".join([*map(repr, paths[:limit]), *(["..."] if len(paths) > limit else [])])

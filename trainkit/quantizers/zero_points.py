@@ -53,22 +53,22 @@ def compute_quantization_parameters(
             f"compute_quantization_parameters: x cannot be empty, got shape {tuple(x.shape)}"
         )
     rows = int(x.shape[0])
-    least, most, groups = _ranges(x, per_channel, group_size)
+    low, high, groups = _ranges(x, per_channel, group_size)
     if symmetric:
-        largest = ops.maximum(ops.abs(least), most)
-        least, most = ops.where(least < 0, ops.negative(largest), least), largest
-    alike = ops.equal(least, most)
-    least = ops.where(alike, ops.subtract(least, 1), least)
-    most = ops.where(alike, ops.add(most, 1), most)
+        largest = ops.maximum(ops.abs(low), high)
+        low, high = ops.where(low < 0, ops.negative(largest), low), largest
+    alike = ops.equal(low, high)
+    low = ops.where(alike, ops.subtract(low, 1), low)
+    high = ops.where(alike, ops.add(high, 1), high)
     greatest, lowest = 2**bits - 1, -(2 ** (bits - 1)) if signed else 0
-    scale, zero = _lines(least, most, greatest, lowest, epsilon)
+    scale, zero = _lines(low, high, greatest, lowest, epsilon)
     if symmetric:
         zero = ops.full_like(scale, 2 ** (bits - 1) + lowest)
     else:  # a zero point that its dtype can't hold: the range has to reach to 0
-        far = ops.logical_or(zero < lowest, zero > (lowest + greatest if signed else 255))
-        least = ops.where(far, ops.minimum(least, 0.0), least)
-        most = ops.where(far, ops.maximum(most, 0.0), most)
-        scale, zero = _lines(least, most, greatest, lowest, epsilon)
+        is_beyond = ops.logical_or(zero < lowest, zero > (lowest + greatest if signed else 255))
+        low = ops.where(is_beyond, ops.minimum(low, 0.0), low)
+        high = ops.where(is_beyond, ops.maximum(high, 0.0), high)
+        scale, zero = _lines(low, high, greatest, lowest, epsilon)
     if signed:
         zero = ops.clip(zero, lowest, lowest + greatest)
     shape = (rows, groups) if groups > 1 else (-1, 1)
@@ -79,11 +79,11 @@ def compute_quantization_parameters(
     return scale, ops.cast(zero, kind), ops.cast(greatest, compute_dtype)
 
 
-def _lines(least: Any, most: Any, greatest: int, lowest: int, epsilon: float) -> tuple[Any, Any]:
+def _lines(low: Any, high: Any, greatest: int, lowest: int, epsilon: float) -> tuple[Any, Any]:
     """The scale of a range, and the integer that stands for 0."""
-    scale = ops.divide(ops.add(ops.subtract(most, least), epsilon), greatest)
+    scale = ops.divide(ops.add(ops.subtract(high, low), epsilon), greatest)
     scale = ops.where(ops.less_equal(scale, 0), LEAST_SCALE, scale)
-    return scale, ops.add(ops.round(ops.divide(ops.negative(least), scale)), lowest)
+    return scale, ops.add(ops.round(ops.divide(ops.negative(low), scale)), lowest)
 
 
 def _ranges(x: Any, per_channel: bool, group_size: int) -> tuple[Any, Any, int]:

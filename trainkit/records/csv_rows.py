@@ -129,15 +129,15 @@ def rows_of(
     for number, fields in enumerate(rows):
         if not fields or (header and number == 0):
             continue
-        chosen = range(len(columns)) if places is None else places
-        if (len(fields) != len(columns)) if places is None else (len(fields) <= max(chosen)):
+        indices = range(len(columns)) if places is None else places
+        if (len(fields) != len(columns)) if places is None else (len(fields) <= max(indices)):
             raise InvalidArgumentError(
                 f"csv: {path}: row {number} has {len(fields)} fields, expected "
-                f"{len(columns) if places is None else max(chosen) + 1}"
+                f"{len(columns) if places is None else max(indices) + 1}"
             )
         yield [
             column.parsed(fields[index], na_value, f"row {number}, field {index}")
-            for column, index in zip(columns, chosen, strict=True)
+            for column, index in zip(columns, indices, strict=True)
         ]
 
 

@@ -290,9 +290,9 @@ def decode_csv(
         if (field_count is not None and len(fields) != field_count) or len(fields) <= max(
             column_indices
         ):
-            least = field_count or max(column_indices) + 1
+            expected_count = field_count or max(column_indices) + 1
             raise InvalidArgumentError(
-                f"decode_csv: {text!r} has {len(fields)} fields, expected {least}"
+                f"decode_csv: {text!r} has {len(fields)} fields, expected {expected_count}"
             )
         for out, column, at in zip(outs, columns, column_indices, strict=True):
             value = column.parsed(fields[at], na_value, f"field {at} of {text!r}")

@@ -75,11 +75,11 @@ class TFRecordOptions:
         """What turns bytes into a compressed stream, `None` where nothing is compressed."""
         if not self.compression_type:
             return None
-        wide = 16 if self.compression_type == "GZIP" else 0
+        header_bits = 16 if self.compression_type == "GZIP" else 0
         return zlib.compressobj(
             self.compression_level,
             zlib.DEFLATED,
-            self.window_bits + wide,
+            self.window_bits + header_bits,
             self.mem_level,
             self.compression_strategy,
         )

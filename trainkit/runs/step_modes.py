@@ -101,10 +101,10 @@ class _Shadows:
     def _call(self, name: str, call: Any, args: Any, kwargs: Any) -> Any:
         if name == "cast" and _is_float(args[0]):
             return self.shadow_of(args[0])
-        wide_args, wide = nest.map_structure(self.shadow_of, [list(args), dict(kwargs)])
-        if "dtype" in wide and _is_float_name(wide["dtype"]):
-            wide["dtype"] = "float64"
-        return call(*wide_args, **wide)
+        wide_args, double_kwargs = nest.map_structure(self.shadow_of, [list(args), dict(kwargs)])
+        if "dtype" in double_kwargs and _is_float_name(double_kwargs["dtype"]):
+            double_kwargs["dtype"] = "float64"
+        return call(*wide_args, **double_kwargs)
 
     def _compare(self, name: str, layer: str, before: float, outputs: Any, again: Any) -> None:
         worst, overflows = _most_digits(outputs[0]), False
@@ -155,17 +155,17 @@ def _most_digits(value: Any) -> float:
 def _right_digits(output: Any, exact: Any) -> tuple[float, bool]:
     """How many digits are right, and whether it is infinite where the shadow is not."""
     rounded = np.asarray(array_of(output), np.float64)
-    most = _most_digits(output)
+    digits = _most_digits(output)
     if rounded.shape != exact.shape or not rounded.size:
-        return most, False
+        return digits, False
     finite = np.isfinite(exact)
     if not np.isfinite(rounded[finite]).all():
         return 0.0, True
     error = float(np.abs(rounded[finite] - exact[finite]).max(initial=0.0))
     scale = float(np.abs(exact[finite]).max(initial=0.0))
     if error == 0 or scale == 0:
-        return (most if error == 0 else 0.0), False
-    return min(max(-math.log10(error / scale), 0.0), most), False
+        return (digits if error == 0 else 0.0), False
+    return min(max(-math.log10(error / scale), 0.0), digits), False
 
 
 def shadow(run: JournaledRun, step: int = 1, dtype: str = "float64") -> RunDifference:

@@ -59,7 +59,7 @@ class RestoredFunction:
         """
         if not args and not kwargs and len(self._graphs) == 1:
             return self._graphs[0][0]
-        return self._chosen(args, kwargs)[0]
+        return self._matching_graph(args, kwargs)[0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph that was traced for arguments of this kind.
@@ -71,10 +71,10 @@ class RestoredFunction:
         Raises:
             ValueError: no graph takes them; the text lists those there are.
         """
-        graph, tensors = self._chosen(args, kwargs)
+        graph, tensors = self._matching_graph(args, kwargs)
         return graph.run(tensors)
 
-    def _chosen(
+    def _matching_graph(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[ConcreteFunction, list[Any]]:
         """The graph for a call, and its tensors."""

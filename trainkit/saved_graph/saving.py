@@ -211,11 +211,11 @@ class GraphWriter:
             "name": graph.name,
             "nodes": written,
             "inputs": [node_numbers[x.node] for x in graph.inputs],
-            "outputs": [_place(y, node_numbers) for y in graph.outputs],
+            "outputs": [_output_reference(y, node_numbers) for y in graph.outputs],
         }
         if graph.outer is None:
             entry["assigned"] = [
-                [self.variable(slot.variable), _place(slot.now, node_numbers)]
+                [self.variable(slot.variable), _output_reference(slot.now, node_numbers)]
                 for slot in graph.assigned
             ]
         self._graphs.append(entry)
@@ -320,9 +320,9 @@ def _spec(spec: Spec) -> list[Any]:
     return [list(spec.shape), spec.dtype.name]
 
 
-def _place(x: GraphTensor, node_numbers: dict[Node, int]) -> list[int]:
+def _output_reference(x: GraphTensor, node_numbers: dict[Node, int]) -> list[int]:
     return [node_numbers[x.node], x.index]
 
 
 def _tensor(x: Any, node_numbers: dict[Node, int]) -> Any:
-    return {"tensor": _place(x, node_numbers)} if isinstance(x, GraphTensor) else None
+    return {"tensor": _output_reference(x, node_numbers)} if isinstance(x, GraphTensor) else None

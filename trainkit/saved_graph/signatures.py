@@ -125,22 +125,22 @@ def _joint_spec(name: str, tensors: list[Any]) -> TensorSpec:
     return TensorSpec(sizes, tensors[0].dtype, name)
 
 
-def signatures_of(root: Any, given: Any) -> dict[str, Signature]:
+def signatures_of(root: Any, functions: Any) -> dict[str, Signature]:
     """The signatures to save.
 
     Args:
         root: the object that is saved; used if none are given.
-        given: `None`, a function or concrete function, or a dict of these by name.
+        functions: `None`, a function or concrete function, or a dict of these by name.
 
     Raises:
         ValueError: one is no traced function, or gives something else than tensors.
     """
-    if given is None:
+    if functions is None:
         return _default(root)
-    if not isinstance(given, Mapping):
-        given = {DEFAULT: given}
+    if not isinstance(functions, Mapping):
+        functions = {DEFAULT: functions}
     signatures = {}
-    for name, function in given.items():
+    for name, function in functions.items():
         if not isinstance(name, str):
             raise ValueError(f"saved_model.save: {name!r} is no name of a signature; give a text")
         signatures[name] = _signature(name, function)

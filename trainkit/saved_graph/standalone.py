@@ -978,7 +978,7 @@ _SHORT_RUN = 16  # numbers side by side in a window, below which columns are cop
 _LARGE = 1 << 14  # elements from which relu is clipping
 
 
-def _wide(x):
+def _widen(x):
     """Numbers of less than 32 bits as float32, in which they are summed."""
     return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
 
@@ -1048,8 +1048,8 @@ def _einsum(a, b, subscripts):
 
 
 def _dense(x, kernel, bias, activation):
-    y = np.matmul(_rows(_wide(x)), _wide(kernel))
-    y = _finish(y, _wide(bias), activation)
+    y = np.matmul(_rows(_widen(x)), _widen(kernel))
+    y = _finish(y, _widen(bias), activation)
     return y.reshape(*x.shape[:-1], kernel.shape[1]).astype(x.dtype, copy=False)
 
 
@@ -1070,7 +1070,7 @@ def _finish(y, bias, activation):
 def _dense_gradient(g, y, x, kernel, activation, wanted):
     """What `_dense` sends back: by x, kernel and bias, as far as they are wanted."""
     dtype = g.dtype
-    g, x, kernel = _wide(g), _wide(x), _wide(kernel)
+    g, x, kernel = _widen(g), _widen(x), _widen(kernel)
     if activation == "relu":
         g = g * (y > 0)
     flat, parts = _rows(g), []
@@ -1085,7 +1085,7 @@ def _dense_gradient(g, y, x, kernel, activation, wanted):
 
 def _rectified_gradient(g, y):
     result = g * (y > 0)
-    rows = _rows(_wide(result))
+    rows = _rows(_widen(result))
     return result, (np.ones(len(rows), rows.dtype) @ rows).astype(g.dtype, copy=False)
 
 
@@ -1226,8 +1226,8 @@ def _conv_transpose(x, kernel, strides, padding, output_padding, dilation_rate):
     ):
         span = (k - 1) * d + 1
         inner = span if padding == "valid" else span - 2 * (span // 2)
-        least = max(span - s, 0) if padding == "valid" else 0
-        sizes.append(n * s + least if more is None else (n - 1) * s + inner + more)
+        smallest = max(span - s, 0) if padding == "valid" else 0
+        sizes.append(n * s + smallest if more is None else (n - 1) * s + inner + more)
     w = _WindowGrid(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
     if w.out != x.shape[1:-1]:
         raise ValueError(f"output_padding={output_padding} does not fit strides={strides}")
@@ -1313,19 +1313,19 @@ def _depthwise(w, x, kernel, y):
 
 def _depthwise_back(w, g, kernel, result):
     weights = _multiply(kernel, result.shape[-1])
-    wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
+    by_multiplier = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = np.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
     for position, window in w.offsets():
-        padded[window] += (wide * weights[position]).sum(axis=-1)
+        padded[window] += (by_multiplier * weights[position]).sum(axis=-1)
     result[...] = padded[w.interior]
 
 
 def _depthwise_kernel(w, x, g, result):
     padded = w.pad(x)
-    wide = g.reshape(*g.shape[:-1], x.shape[-1], -1)
-    outer = tuple(range(wide.ndim - 2))
+    by_multiplier = g.reshape(*g.shape[:-1], x.shape[-1], -1)
+    outer = tuple(range(by_multiplier.ndim - 2))
     for position, window in w.offsets():
-        product = padded[window][..., None] * wide
+        product = padded[window][..., None] * by_multiplier
         result[(*position, 0)] = product.sum(axis=outer).reshape(-1)
 
 
@@ -1452,12 +1452,12 @@ def _normalized_axes(x, axis, over_batch):
 def _along(vector, x, axis):
     """A vector of the normalized axes, to be broadcast against `x`."""
     shape = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
-    return None if vector is None else _wide(vector).reshape(shape)
+    return None if vector is None else _widen(vector).reshape(shape)
 
 
 def _normalization(x, scale, offset, axis, epsilon, over_batch, centred=True):
     axes = _normalized_axes(x, axis, over_batch)
-    y, mean, variance = _statistics(_wide(x), axes, centred)
+    y, mean, variance = _statistics(_widen(x), axes, centred)
     y *= 1 / np.sqrt(variance + y.dtype.type(epsilon))
     if scale is not None:
         y *= _along(scale, x, axis)
@@ -1479,13 +1479,13 @@ def _normalization_gradient(
     for the moments (by_mean + 2 n d * by_variance) / count more.
     """
     dtype, kind = x.dtype, (x if scale is None else scale).dtype
-    axes, wide = _normalized_axes(x, axis, over_batch), _wide(g)
+    axes, floats = _normalized_axes(x, axis, over_batch), _widen(g)
     scale, by_mean, by_variance = (_along(v, x, axis) for v in (scale, by_mean, by_variance))
-    n, _, variance = _statistics(_wide(x), axes, centred)
+    n, _, variance = _statistics(_widen(x), axes, centred)
     factor = 1 / np.sqrt(variance + n.dtype.type(epsilon))
     n *= factor
-    product = wide * n
-    h, weighted = (wide, product) if scale is None else (wide * scale, product * scale)
+    product = floats * n
+    h, weighted = (floats, product) if scale is None else (floats * scale, product * scale)
     grad, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
     level = level if centred else np.zeros_like(level)
     count = math.prod(x.shape[a] for a in axes)
@@ -1498,7 +1498,7 @@ def _normalization_gradient(
     result = h - n
     result *= factor
     outer = tuple(i for i in range(x.ndim) if i not in axis)
-    vectors = [part.sum(axis=outer).astype(kind, copy=False) for part in (product, wide)]
+    vectors = [part.sum(axis=outer).astype(kind, copy=False) for part in (product, floats)]
     return (result.astype(dtype, copy=False), *vectors)
 
 
@@ -1510,14 +1510,14 @@ def _over_root(deviations, axis, epsilon):
 
 
 def _standardize(x, axis, epsilon, centred=True):
-    wide = _wide(x)
-    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    floats = _widen(x)
+    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
     return _over_root(deviations, axis, epsilon)[0].astype(x.dtype, copy=False)
 
 
 def _standardized_gradient(g, x, axis, epsilon, centred=True):
-    wide, g = _wide(x), _wide(g)
-    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    floats, g = _widen(x), _widen(g)
+    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
     y, factor = _over_root(deviations, axis, epsilon)
     along = g - g.mean(axis=axis, keepdims=True) if centred else g
     grad = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
@@ -1548,14 +1548,14 @@ def _shares(q, k, mask, scale, causal):
 
 def _attention(q, k, v, mask, scale, causal):
     dtype, heads = q.dtype, q.shape[2]
-    q, k, v = (_by_head(_wide(x), heads) for x in (q, k, v))
+    q, k, v = (_by_head(_widen(x), heads) for x in (q, k, v))
     y = np.matmul(_shares(q, k, mask, scale, causal), v).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(y).astype(dtype, copy=False)
 
 
 def _attention_gradient(g, q, k, v, mask, scale, causal):
     dtype, heads, groups = q.dtype, q.shape[2], k.shape[2]
-    g, q, k, v = (_by_head(_wide(x), heads) for x in (g, q, k, v))
+    g, q, k, v = (_by_head(_widen(x), heads) for x in (g, q, k, v))
     p = _shares(q, k, mask, scale, causal)
     by_v = np.matmul(p.swapaxes(2, 3), g)
     grads = np.matmul(g, v.swapaxes(2, 3))
@@ -1581,7 +1581,7 @@ def _short_as_wide(run):
 
     @functools.wraps(run)
     def run_wide(*arrays, **settings):
-        parts = run(*map(_wide, arrays), **settings)
+        parts = run(*map(_widen, arrays), **settings)
         return tuple([part.astype(arrays[0].dtype, copy=False) for part in parts])
 
     return run_wide
@@ -1823,9 +1823,9 @@ def _ratio(coefficients, x):
 
 def _erf(x):
     if x.dtype != np.float64:
-        wide = np.clip(_wide(x), -4, 4)
-        value = _ratio(_ERF32, wide * wide)
-        value *= wide
+        floats = np.clip(_widen(x), -4, 4)
+        value = _ratio(_ERF32, floats * floats)
+        value *= floats
         return np.clip(value, -1, 1).astype(x.dtype, copy=False)
     size = np.minimum(np.abs(x), 6)
     centre = x * _ratio(_ERF, np.minimum(size * size, 0.25))
@@ -1835,17 +1835,17 @@ def _erf(x):
 
 def _erfc(x):
     """1 - erf(x), which does not cancel for large x."""
-    wide = x.astype(np.float64)
-    size = np.abs(wide)
-    centre = 1 - wide * _ratio(_ERF, np.minimum(size * size, 0.25))
-    middle, far = _ratio(_ERFC, np.minimum(size, 4)), np.maximum(size, 4)
-    inverse = 1 / (far * far)
-    tail = (1 / math.sqrt(math.pi) - inverse * _ratio(_ERFC_TAIL, inverse)) / far
+    doubles = x.astype(np.float64)
+    size = np.abs(doubles)
+    centre = 1 - doubles * _ratio(_ERF, np.minimum(size * size, 0.25))
+    middle, bound = _ratio(_ERFC, np.minimum(size, 4)), np.maximum(size, 4)
+    inverse = 1 / (bound * bound)
+    tail = (1 / math.sqrt(math.pi) - inverse * _ratio(_ERFC_TAIL, inverse)) / bound
     near = np.minimum(size, 30)
     coarse = np.floor(near * 16) / 16
     bell = np.exp(-coarse * coarse) * np.exp(-(near - coarse) * (near + coarse))
     upper = bell * np.where(size <= 4, middle, tail)
-    outside = np.where(wide < 0, 2 - upper, upper)
+    outside = np.where(doubles < 0, 2 - upper, upper)
     return np.where(size <= 0.46875, centre, outside).astype(x.dtype)
 
 
@@ -1865,42 +1865,42 @@ def _normal_tail(x):
 
 def _gelu_erf(x):
     """x times the share below x; for x < 0 by that beyond -x, which does not cancel."""
-    wide = _wide(x)
-    gap, _ = _normal_tail(wide)
-    return np.where(wide >= 0, wide - gap, -gap).astype(x.dtype, copy=False)
+    floats = _widen(x)
+    gap, _ = _normal_tail(floats)
+    return np.where(floats >= 0, floats - gap, -gap).astype(x.dtype, copy=False)
 
 
 def _gelu_erf_gradient(g, x):
-    wide = _wide(x)
-    _, slope = _normal_tail(wide)
-    return (g * np.where(wide >= 0, 1 - slope, slope)).astype(g.dtype, copy=False)
+    floats = _widen(x)
+    _, slope = _normal_tail(floats)
+    return (g * np.where(floats >= 0, 1 - slope, slope)).astype(g.dtype, copy=False)
 
 
 def _biased_gelu_gradient(g, z, bias):
     result = _gelu_erf_gradient(g, z + bias)
-    by_bias = _wide(result).reshape(-1, z.shape[-1]).sum(axis=0)
+    by_bias = _widen(result).reshape(-1, z.shape[-1]).sum(axis=0)
     return result, by_bias.astype(bias.dtype, copy=False)
 
 
 _TANH_SCALE, _CUBIC = 0.7978845608028654, 0.044715
 
 
-def _tanh_sigmoid(wide, squared):
+def _tanh_sigmoid(floats, squared):
     """(1 + tanh(u)) / 2 as 1 / (1 + exp(-2 u)), without its reciprocal."""
-    return 1 + np.exp(wide * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE))
+    return 1 + np.exp(floats * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE))
 
 
 def _gelu_tanh(x):
-    wide = _wide(x)
-    return (wide / _tanh_sigmoid(wide, wide * wide)).astype(x.dtype, copy=False)
+    floats = _widen(x)
+    return (floats / _tanh_sigmoid(floats, floats * floats)).astype(x.dtype, copy=False)
 
 
 def _gelu_tanh_gradient(g, x):
-    wide = _wide(x)
-    squared = wide * wide
-    s = 1 / _tanh_sigmoid(wide, squared)
+    floats = _widen(x)
+    squared = floats * floats
+    s = 1 / _tanh_sigmoid(floats, squared)
     slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
-    return (g * (s * (1 + wide * slope * (1 - s)))).astype(g.dtype, copy=False)
+    return (g * (s * (1 + floats * slope * (1 - s)))).astype(g.dtype, copy=False)
 
 
 def _silu_gradient(g, x):
@@ -1910,12 +1910,12 @@ def _silu_gradient(g, x):
 
 def _fake_quant(x, low, high, num_bits, narrow_range):
     """x rounded to the nearest of the values that so many bits have between low and high."""
-    least, most = int(narrow_range), 2**num_bits - 1
+    lowest, greatest = int(narrow_range), 2**num_bits - 1
     empty = high == low
     width = np.where(empty, 1, high - low)
-    scale, inverse = width / (most - least), (most - least) / width
-    zero = np.floor(np.minimum(np.maximum(least - low / scale, least), most) + 0.5)
-    start, end = (least - zero) * scale, (most - zero) * scale
+    scale, inverse = width / (greatest - lowest), (greatest - lowest) / width
+    zero = np.floor(np.minimum(np.maximum(lowest - low / scale, lowest), greatest) + 0.5)
+    start, end = (lowest - zero) * scale, (greatest - zero) * scale
     first = np.floor(0.5 - start * inverse)
     steps = (np.minimum(np.maximum(x, start), end) - start) * inverse
     return np.where(empty, 0, np.floor(steps - first + 0.5) * scale)
@@ -1929,13 +1929,13 @@ def _logsumexp(x, axis, keepdims):
 
 
 def _sum(x, axis, keepdims):
-    summed = {"f": _wide(x).dtype, "b": np.int32}.get(x.dtype.kind, x.dtype)
+    summed = {"f": _widen(x).dtype, "b": np.int32}.get(x.dtype.kind, x.dtype)
     total = np.add.reduce(x, axis, summed, None, keepdims)
     return total.astype(x.dtype) if x.dtype == np.float16 else total
 
 
 def _mean(x, axis, keepdims):
-    summed = _wide(x).dtype if x.dtype.kind in "fc" else np.float64
+    summed = _widen(x).dtype if x.dtype.kind in "fc" else np.float64
     total = np.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
     mean = total / count if count else total * np.nan
@@ -1943,12 +1943,12 @@ def _mean(x, axis, keepdims):
 
 
 def _var(x, axis, keepdims):
-    wide = x if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
-    sums = np.add.reduce(wide, axis, None, None, True)
+    floats = x if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    sums = np.add.reduce(floats, axis, None, None, True)
     count = x.size // sums.size if sums.size else 1
     if not count:
-        return np.add.reduce(wide, axis, None, None, keepdims).real * np.nan
-    away = wide - sums / count
+        return np.add.reduce(floats, axis, None, None, keepdims).real * np.nan
+    away = floats - sums / count
     squares = (away * away.conj()).real if away.dtype.kind == "c" else away * away
     variance = np.add.reduce(squares, axis, None, None, keepdims) / count
     return variance.astype(x.dtype) if x.dtype == np.float16 else variance
@@ -2039,17 +2039,17 @@ def _in_top_k(targets, predictions, k):
 
 def _bincount(x, *weights, minlength, maxlength=None):
     """How often, or with what weight, each number from 0 on occurs in each row."""
-    least, greatest = (int(x.min()), int(x.max())) if x.size else (0, -1)
-    if least < 0:
-        raise ValueError(f"x has the negative value {least}")
+    lowest, greatest = (int(x.min()), int(x.max())) if x.size else (0, -1)
+    if lowest < 0:
+        raise ValueError(f"x has the negative value {lowest}")
     bins = max(minlength, greatest + 1)
     bins = bins if maxlength is None else min(bins, maxlength)
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(np.int64, copy=False)
-    most = len(rows) * bins
+    cell_count = len(rows) * bins
     cells = rows + np.arange(len(rows), dtype=np.int64)[:, None] * bins
-    cells = np.where((rows >= 0) & (rows < bins), cells, most).ravel()
+    cells = np.where((rows >= 0) & (rows < bins), cells, cell_count).ravel()
     flat_weights = weights[0].reshape(rows.shape).ravel() if weights else None
-    counts = np.bincount(cells, weights=flat_weights, minlength=most)[:most]
+    counts = np.bincount(cells, weights=flat_weights, minlength=cell_count)[:cell_count]
     kind = weights[0].dtype if weights else np.int32
     return counts.reshape(*x.shape[:-1], bins).astype(kind, copy=False)
 
@@ -2252,10 +2252,10 @@ def _segment_sum(data, ids, num_segments):
     """Sums of the rows with equal ids; rows with an id below 0 are left out."""
     inner, flat = data.shape[ids.ndim :], ids.reshape(-1)
     rows = data.reshape(flat.size, math.prod(inner))
-    most = int(flat.max()) + 1 if flat.size else 0
-    count = most if num_segments is None else num_segments
-    if most > count:
-        raise IndexError(f"the id {most - 1} is beyond {count} segments")
+    id_count = int(flat.max()) + 1 if flat.size else 0
+    count = id_count if num_segments is None else num_segments
+    if id_count > count:
+        raise IndexError(f"the id {id_count - 1} is beyond {count} segments")
     out = np.zeros((count, rows.shape[1]), rows.dtype)
     if out.size and rows.size:
         _add_rows(out, flat[flat >= 0], rows[flat >= 0])
@@ -2307,7 +2307,7 @@ def _embedding_gradient(g, ids, table):
         order = np.argsort(flat, kind="stable")
         ordered = flat[order]
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        result[ordered[starts]] = np.add.reduceat(_wide(rows[order]), starts, axis=0)
+        result[ordered[starts]] = np.add.reduceat(_widen(rows[order]), starts, axis=0)
     return result.reshape(table.shape)
 
 
@@ -2542,12 +2542,12 @@ def _shifted_powers(logits):
 
 def _dense_losses(labels, shifted, sums):
     shifted -= np.log(sums)
-    shifted = np.where(labels == 0, shifted.dtype.type(0), shifted * _wide(labels))
+    shifted = np.where(labels == 0, shifted.dtype.type(0), shifted * _widen(labels))
     return -shifted.sum(axis=-1)
 
 
 def _dense_cross_entropy(labels, logits):
-    shifted, powers = _shifted_powers(_wide(logits))
+    shifted, powers = _shifted_powers(_widen(logits))
     losses = _dense_losses(labels, shifted, powers.sum(axis=-1, keepdims=True))
     return losses.astype(logits.dtype, copy=False)
 
@@ -2562,9 +2562,9 @@ def _dense_cross_entropy_pair(labels, logits):
 
 
 def _dense_cross_entropy_gradient(g, labels, logits):
-    powers, wide = _shifted_powers(_wide(logits))[1], _wide(labels)
-    powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
-    powers -= wide
+    powers, floats = _shifted_powers(_widen(logits))[1], _widen(labels)
+    powers *= floats.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
+    powers -= floats
     powers *= g[..., None]
     return powers.astype(logits.dtype, copy=False)
 
@@ -2587,7 +2587,7 @@ def _sparse_losses(label_indices, shifted, sums):
 
 def _sparse_cross_entropy(labels, logits):
     label_indices = _label_places(labels, logits)
-    shifted, powers = _shifted_powers(_wide(logits))
+    shifted, powers = _shifted_powers(_widen(logits))
     losses = _sparse_losses(label_indices, shifted, powers.sum(axis=-1))
     return losses.astype(logits.dtype, copy=False)
 
@@ -2603,7 +2603,7 @@ def _sparse_cross_entropy_pair(labels, logits):
 
 
 def _sparse_cross_entropy_gradient(g, labels, logits):
-    powers = _shifted_powers(_wide(logits))[1]
+    powers = _shifted_powers(_widen(logits))[1]
     powers /= powers.sum(axis=-1, keepdims=True)
     powers.reshape(-1, logits.shape[-1])[_label_places(labels, logits)] -= 1
     powers *= g[..., None]
@@ -2643,7 +2643,7 @@ class _CTCStates:
         self.skips[:, 2:] = self.classes[:, 2:] != self.classes[:, :-2]
         self.skips[:, ::2] = False
         self.last = 2 * target_length.astype(np.int64)
-        self.scores = _log_softmax(_wide(logits), -1)
+        self.scores = _log_softmax(_widen(logits), -1)
         self.emitted = np.take_along_axis(self.scores, self.classes[:, None, :], axis=2)
 
     def forward(self, lengths):
@@ -2936,8 +2936,8 @@ def _philox_permutation(state, dims):
 def _philox_categorical(state, logits, *count, samples, dtype, rows=None):
     size, classes = logits.shape
     dims = (size, int(count[0]) if samples is None else samples)
-    wide = logits.astype(np.float64)
-    cumulated = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True)), axis=1)
+    doubles = logits.astype(np.float64)
+    cumulated = np.cumsum(np.exp(doubles - doubles.max(axis=1, keepdims=True)), axis=1)
     u, state = _draws(_units64)(state, shape=dims, rows=rows)
     u = u * cumulated[:, -1:]
     index = [np.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]

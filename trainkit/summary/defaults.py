@@ -96,13 +96,13 @@ def chosen_step(tag: str, step: Any) -> Any:
     Raises:
         ValueError: there is none.
     """
-    chosen = DEFAULTS.step if step is None else step
-    if chosen is None:
+    current = DEFAULTS.step if step is None else step
+    if current is None:
         raise ValueError(
             f"summary {tag!r} has no step. Give step=..., or set a default with "
             "writer.as_default(step=...) or tk.summary.experimental.set_step(...)."
         )
-    return chosen
+    return current
 
 
 def whole_number(tag: str, step: Any) -> int:

@@ -126,13 +126,13 @@ def histogram_buckets(numbers: np.ndarray, count: int) -> np.ndarray:
     table = np.zeros((count, 3))
     if not numbers.size:
         return table
-    least, greatest = float(numbers.min()), float(numbers.max())
+    lowest, greatest = float(numbers.min()), float(numbers.max())
     table[:, :2] = greatest
-    if least == greatest:
+    if lowest == greatest:
         table[-1, 2] = numbers.size
         return table
-    scale = 0.5 if math.isinf(greatest - least) else 1.0  # so that the range does not overflow
-    low, span = least * scale, greatest * scale - least * scale
+    scale = 0.5 if math.isinf(greatest - lowest) else 1.0  # so that the range does not overflow
+    low, span = lowest * scale, greatest * scale - lowest * scale
     edges = np.linspace(low, greatest * scale, count + 1) / scale
     table[:, 0], table[:, 1] = edges[:-1], edges[1:]
     for start in range(0, numbers.size, BLOCK):  # blocks that stay in the cache

@@ -284,6 +284,6 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
         ...     recorded = tk.summary.scalar("loss", 0.5, step=0)
         ...     tk.summary.flush()
     """
-    chosen = DEFAULTS.writer if writer is None else writer
-    if chosen is not None:
-        chosen.flush()
+    target = DEFAULTS.writer if writer is None else writer
+    if target is not None:
+        target.flush()

@@ -420,11 +420,11 @@ def _reorder(array: Any, gates: int) -> Any:
 
 
 def _gate_kernel(kernel: Variable, param: str, gates: int) -> Slot:
-    features, wide = kernel.shape
+    features, gate_size = kernel.shape
     return Slot(
         kernel,
         (param,),
-        ((wide, features),),
+        ((gate_size, features),),
         lambda arrays: _reorder(arrays[0], gates).T,
         lambda array: [_reorder(array.T, gates)],
         "transposed, gates r, z, n to z, r, h" if gates == 3 else "transposed",
@@ -444,14 +444,14 @@ def _recurrent(layer: Any) -> list[list[Slot]] | None:
     if is_gru and not cell.reset_after:
         return None  # r multiplies the state before its product: another formula than PyTorch's
     if bias is not None:
-        wide = gates * cell.units
+        gate_size = gates * cell.units
         both = ("bias_ih", "bias_hh")
         if is_gru:
             slots.append(
                 Slot(
                     bias,
                     both,
-                    ((wide,), (wide,)),
+                    ((gate_size,), (gate_size,)),
                     lambda arrays: np.stack([_reorder(b, gates) for b in arrays]),
                     lambda array: [_reorder(b, gates) for b in array],
                     "both biases, gates r, z, n to z, r, h",
@@ -462,7 +462,7 @@ def _recurrent(layer: Any) -> list[list[Slot]] | None:
                 Slot(
                     bias,
                     both,
-                    ((wide,), (wide,)),
+                    ((gate_size,), (gate_size,)),
                     lambda arrays: arrays[0] + arrays[1],
                     lambda array: [array, np.zeros_like(array)],
                     "sum of both biases",
@@ -477,7 +477,7 @@ def _attention(layer: Any) -> list[list[Slot]] | None:
     if not all(_is_plain(dense, "kernel") for dense in (*projections, output)):
         return None
     kernels = [dense.kernel for dense in projections]
-    wide = [math.prod(kernel.shape[1:]) for kernel in kernels]
+    widths = [math.prod(kernel.shape[1:]) for kernel in kernels]
     biases = [dense.bias for dense in projections]
     separate = [
         _einsum_slot(kernel, f"{letter}_proj_weight")
@@ -485,13 +485,13 @@ def _attention(layer: Any) -> list[list[Slot]] | None:
     ]
     rows = len({kernel.shape[0] for kernel in kernels}) == 1
     joined = [
-        _part_slot(kernel, "in_proj_weight", number, wide)
+        _part_slot(kernel, "in_proj_weight", number, widths)
         for number, kernel in enumerate(kernels)
     ]  # fmt: skip
     shared: list[Slot] = []
     if all(bias is not None for bias in biases):
         shared += [
-            _part_slot(bias, "in_proj_bias", number, wide) for number, bias in enumerate(biases)
+            _part_slot(bias, "in_proj_bias", number, widths) for number, bias in enumerate(biases)
         ]
     shared.append(_einsum_slot(output.kernel, "out_proj.weight", inputs=2))
     if output.bias is not None:
@@ -512,12 +512,12 @@ def _einsum_slot(kernel: Variable, param: str, inputs: int = 1) -> Slot:
     )
 
 
-def _part_slot(variable: Variable, param: str, number: int, wide: Sequence[int]) -> Slot:
+def _part_slot(variable: Variable, param: str, number: int, widths: Sequence[int]) -> Slot:
     """One of the three projections that stand one below the other in PyTorch."""
     own = tuple(variable.shape)
-    start, stop = sum(wide[:number]), sum(wide[: number + 1])
+    start, stop = sum(widths[:number]), sum(widths[: number + 1])
     is_kernel = param.endswith("weight")
-    stored = (sum(wide), own[0]) if is_kernel else (sum(wide),)
+    stored = (sum(widths), own[0]) if is_kernel else (sum(widths),)
 
     def forward(arrays: Arrays) -> Any:
         part = arrays[0][start:stop]
@@ -525,7 +525,7 @@ def _part_slot(variable: Variable, param: str, number: int, wide: Sequence[int])
 
     def backward(array: Any) -> Arrays:
         part = array.reshape(own[0], stop - start).T if is_kernel else array.reshape(-1)
-        return [_JoinedRows(start, sum(wide), part)]
+        return [_JoinedRows(start, sum(widths), part)]
 
     ordinal = ("first", "second", "third")[number]
     return Slot(variable, (param,), (stored,), forward, backward, f"{ordinal} part, as {own}")

@@ -60,9 +60,9 @@ class LoadReport:
         ):
             counts += f", {count} {text}" if count else ""
         lines = [f"{self.name}: {counts}", *(f"  ! {problem}" for problem in self.problems)]
-        wide = max((len(", ".join(t.sources)) for t in self.transfers), default=0)
+        size = max((len(", ".join(t.sources)) for t in self.transfers), default=0)
         lines += [
-            f"  {', '.join(t.sources):<{min(wide, 60)}} -> {t.path} {t.shape}: {t.text}; {t.reason}"
+            f"  {', '.join(t.sources):<{min(size, 60)}} -> {t.path} {t.shape}: {t.text}; {t.reason}"
             for t in self.transfers
         ]
         lines += [f"  missing: {path} {shape}" for path, shape in self.missing.items()]

@@ -88,7 +88,7 @@ class TorchTable(WeightTable):
             self._is_big = self._byte_order() == "big"
             root = self._value()
             self.parts = _Collector(self.name).parts(root)
-            self._tensors = self._chosen(part)
+            self._tensors = self._part_tensors(part)
             self._check_storages()
             if mapped:
                 self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
@@ -207,13 +207,13 @@ class TorchTable(WeightTable):
             self._offsets[member.filename] = offset
         return offset
 
-    def _small(self, name: str, most: int) -> bytes | None:
+    def _small(self, name: str, limit: int) -> bytes | None:
         """The bytes of a member, None if there is none."""
         member = self._members.get(self._folder + name)
         if member is None:
             return None
-        if member.file_size > most:
-            raise self._bad(f"{member.filename!r} has {member.file_size} bytes, more than {most}")
+        if member.file_size > limit:
+            raise self._bad(f"{member.filename!r} has {member.file_size} bytes, more than {limit}")
         data = read_at(self._fd, member.file_size, self._offset(member))
         if self._has_checksums() and zlib.crc32(data) != member.CRC:
             raise self._bad(f"the checksum of {member.filename!r} is another than stored")
@@ -246,7 +246,7 @@ class TorchTable(WeightTable):
 
     # ------------------------------------------------------------------ which tensors
 
-    def _chosen(self, part: str | None) -> dict[str, TensorRecord]:
+    def _part_tensors(self, part: str | None) -> dict[str, TensorRecord]:
         parts = self.parts
         if part is not None:
             if part not in parts:

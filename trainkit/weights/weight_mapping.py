@@ -133,7 +133,7 @@ class WeightMapping:
     # ------------------------------------------------------------------ the table
 
     def _take_table(self, names: Mapping[str, str | None]) -> None:
-        chosen: dict[int, tuple[Recipe, SourceModule]] = {}
+        recipes: dict[int, tuple[Recipe, SourceModule]] = {}
         for pattern, target in names.items():
             if target is None:
                 continue
@@ -146,8 +146,8 @@ class WeightMapping:
             for name, layer in modules.items():
                 self._match(self._layer(layer), self._modules.pop(name), _BY_TABLE)
             for name in arrays:
-                self._take_array(name, filled_pattern(pattern, target, name), chosen)
-        for recipe, module in chosen.values():
+                self._take_array(name, filled_pattern(pattern, target, name), recipes)
+        for recipe, module in recipes.values():
             self._match(recipe, module, _BY_TABLE)
 
     def _named_modules(self, pattern: str, target: str) -> dict[str, str]:
@@ -171,7 +171,7 @@ class WeightMapping:
             modules[name] = layer
         return modules
 
-    def _take_array(self, name: str, target: str, chosen: dict[int, Any]) -> None:
+    def _take_array(self, name: str, target: str, recipes: dict[int, Any]) -> None:
         """An array for a variable, which is one parameter of its layer."""
         path = self._variable_path(target)
         variable = self._paths[path]
@@ -185,7 +185,7 @@ class WeightMapping:
             for form in forms:
                 slot = next((s for s in form if s.variable is variable), None)
                 if slot is not None and len(slot.params) == 1:
-                    _, module = chosen.setdefault(id(recipe), (recipe, SourceModule(recipe.path)))
+                    _, module = recipes.setdefault(id(recipe), (recipe, SourceModule(recipe.path)))
                     module.add(slot.params[0], name, self._shapes[name])
                     _forget(home, name)
                     return

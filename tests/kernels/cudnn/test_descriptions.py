@@ -29,7 +29,7 @@ class Inferring(Description):
 
     def output(self, tensor, name, dims, strides, dtype):
         tensor.set_output(True).set_data_type(self.kind(dtype))
-        tensor.set_uid(self._place(name))
+        tensor.set_uid(self._new_uid(name))
         self.results[name] = tensor, tuple(dims)
 
 

@@ -63,7 +63,7 @@ class Contents:
 
     def link(self, path: str, target: str) -> None:
         """One more name of what stands at `target`."""
-        self._place(path, self._find(target))
+        self._record_path(path, self._find(target))
 
     def encode(self) -> bytes:
         """The table; empty when the file can't have one."""
@@ -75,9 +75,9 @@ class Contents:
 
     def _add(self, path: str, entry: list[Any]) -> None:
         self._objects.append(entry)
-        self._place(path, len(self._objects) - 1)
+        self._record_path(path, len(self._objects) - 1)
 
-    def _place(self, path: str, number: int) -> None:
+    def _record_path(self, path: str, number: int) -> None:
         parent, _, name = path.rpartition("/")
         self._objects[self._find(parent)][1][name] = number
 

@@ -306,8 +306,8 @@ class Validator:
             raise self.refuse(
                 node.path, f"declares {node.stored_bytes} bytes, which are not all stored"
             )
-        least = node.stored_bytes // 1100  # deflate can't compress more than 1032 to 1
-        if not least <= dataset.get_storage_size() <= self._size:
+        smallest = node.stored_bytes // 1100  # deflate can't compress more than 1032 to 1
+        if not smallest <= dataset.get_storage_size() <= self._size:
             raise self.refuse(
                 node.path, f"declares {node.stored_bytes} bytes, which are not all stored"
             )

@@ -149,7 +149,7 @@ class KerasFileEditor:
         """
         if "/" in new_name:
             raise InvalidArgumentError(f"rename_object: {new_name!r} is a path; give a name")
-        owner, name = self._place(object_name)
+        owner, name = self._split_name(object_name)
         if new_name in owner:
             raise InvalidArgumentError(f"rename_object: there is an object {new_name!r} already")
         owner[new_name] = owner.pop(name)
@@ -163,7 +163,7 @@ class KerasFileEditor:
         Raises:
             ValueError: there is no such object, or several.
         """
-        owner, name = self._place(object_name)
+        owner, name = self._split_name(object_name)
         del owner[name]
 
     def add_object(self, object_path: str, weights: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ class KerasFileEditor:
         Raises:
             ValueError: there is no such object or array.
         """
-        owner, name = self._place(object_name)
+        owner, name = self._split_name(object_name)
         if weight_name not in owner[name]:
             raise InvalidArgumentError(
                 f"delete_weight: {object_name!r} has no weight {weight_name!r}, it has "
@@ -214,10 +214,10 @@ class KerasFileEditor:
         Raises:
             ValueError: there is no such object, or `weights` is no dict.
         """
-        owner, name = self._place(object_name)
+        owner, name = self._split_name(object_name)
         owner[name].update(_arrays("add_weights", weights))
 
-    def _place(self, object_name: str) -> tuple[Tree, str]:
+    def _split_name(self, object_name: str) -> tuple[Tree, str]:
         """The tree that an object stands in, and its name there."""
         matches = [
             (owner, path.rpartition("/")[2])

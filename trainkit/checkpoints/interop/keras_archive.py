@@ -84,18 +84,18 @@ class Archive:
         """Whether the weights were written with a header of their own."""
         return self.digest(WEIGHTS) == _SEALED
 
-    def json(self, member: str, most: int) -> dict[str, Any]:
+    def json(self, member: str, limit: int) -> dict[str, Any]:
         """A member that is a JSON object.
 
         Raises:
-            CheckpointError: there is none, it is longer than `most` bytes, or damaged.
+            CheckpointError: there is none, it is longer than `limit` bytes, or damaged.
         """
         if member not in self.sizes:
             raise CheckpointError(f"{self.name} is no Keras archive: it has no {member}")
-        if self.sizes[member] > most:
+        if self.sizes[member] > limit:
             raise CheckpointError(
                 f"{self.name} is refused: {member} has {self.sizes[member]} bytes, "
-                f"{most} are the most that is read"
+                f"{limit} are the most that is read"
             )
         target = io.BytesIO()
         self.unpack(member, target)

@@ -134,7 +134,7 @@ def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[A
     """
     map_path = Path(name)
     stem = map_path.name.removesuffix(".json").removesuffix(".h5").removesuffix(".weights")
-    most = largest * _GB
+    limit = largest * _GB
     shards: list[list[Entry]] = [[]]
     filled = total = 0
     shard_numbers: dict[str, list[int]] = {}
@@ -145,12 +145,12 @@ def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[A
                 shards[-1].append(head)
                 continue
             size = _bytes_of(entry)
-            if size > most:
+            if size > limit:
                 raise InvalidArgumentError(
                     f"save_weights: {entry.path} has {size} bytes, more than max_shard_size="
                     f"{largest} GB allows; allow larger shards"
                 )
-            if filled + size > most:
+            if filled + size > limit:
                 shards.append([head])
                 filled = 0
             filled, total = filled + size, total + size

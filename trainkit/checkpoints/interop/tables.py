@@ -204,8 +204,8 @@ def _value_difference(path: str, a: Any, b: Any) -> list[dict[str, Any]]:
         return []
     if a.dtype.kind in "US":
         return [{"path": path, "what": "other values", "count": int((a != b).sum())}]
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    x, y = a.astype(wide), b.astype(wide)
+    dtype = np.complex128 if a.dtype.kind == "c" else np.float64
+    x, y = a.astype(dtype), b.astype(dtype)
     unequal = (x != y) & ~(np.isnan(x) & np.isnan(y))
     gaps = np.abs(x - y)[unequal]
     largest = float(gaps.max(initial=0.0)) if gaps.size else 0.0

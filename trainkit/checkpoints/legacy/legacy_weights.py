@@ -253,7 +253,9 @@ def take_weights(
     if by_name is None:
         listed = {name for name, node in _layer_groups(file, group) if file.values(node)}
         by_name = listed == {layer.name for layer in model.layers if _weights_of(layer)}
-    pairs = _by_name(model, file, group) if by_name else _by_order(model, file, group, match)
+    pairs = (
+        _pair_by_name(model, file, group) if by_name else _pair_by_order(model, file, group, match)
+    )
     for layer, name, node in pairs:
         match.all(f"{layer.name} ({name!r})", _weights_of(layer), file.values(node))
     top = group.children.get(TOP)
@@ -312,7 +314,8 @@ def _last_name(path: str) -> str:
 _Pairs = list[tuple[Any, str, GroupNode]]
 
 
-def _by_order(model: Any, file: LegacyFile, group: GroupNode, match: _Matching) -> _Pairs:
+def _pair_by_order(model: Any, file: LegacyFile, group: GroupNode, match: _Matching) -> _Pairs:
+    """Layers with weights and groups with weights in turn; none if their numbers differ."""
     layers = [layer for layer in model.layers if _weights_of(layer)]
     groups = [(name, node) for name, node in _layer_groups(file, group) if file.values(node)]
     if len(layers) != len(groups):
@@ -326,7 +329,8 @@ def _by_order(model: Any, file: LegacyFile, group: GroupNode, match: _Matching) 
     return [(layer, name, node) for layer, (name, node) in zip(layers, groups, strict=True)]
 
 
-def _by_name(model: Any, file: LegacyFile, group: GroupNode) -> _Pairs:
+def _pair_by_name(model: Any, file: LegacyFile, group: GroupNode) -> _Pairs:
+    """The layers that the file has a group of the same name for, with these groups."""
     groups = dict(_layer_groups(file, group))
     return [
         (layer, layer.name, groups[layer.name]) for layer in model.layers if layer.name in groups

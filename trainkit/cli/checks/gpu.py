@@ -162,7 +162,7 @@ def _hidden() -> str:
 def _install(gpus: list[dict[str, str]]) -> str:
     """The command that installs the CuPy for this driver."""
     major = gpus[0]["driver"].partition(".")[0]
-    fitting = [extra for least, extra in _EXTRAS if major.isdecimal() and int(major) >= least]
+    fitting = [extra for lowest, extra in _EXTRAS if major.isdecimal() and int(major) >= lowest]
     return install_command(fitting[0] if fitting else "cuda12")
 
 

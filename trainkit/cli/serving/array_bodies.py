@@ -128,12 +128,12 @@ def array_of_npy(content: bytes, what: str = "the body") -> Any:
     return array.astype(dtype.newbyteorder("="))
 
 
-def arrays_of_npz(body: bytes, most: int) -> dict[str, Any]:
+def arrays_of_npz(body: bytes, limit: int) -> dict[str, Any]:
     """The arrays of an npz file by name.
 
     Args:
         body: the file.
-        most: how many bytes they may have together once they are unpacked.
+        limit: how many bytes they may have together once they are unpacked.
 
     Raises:
         TooLargeError: they have more.
@@ -142,13 +142,13 @@ def arrays_of_npz(body: bytes, most: int) -> dict[str, Any]:
     arrays = {}
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            left = most
+            left = limit
             for entry in archive.infolist():
                 with archive.open(entry) as file:
                     content = file.read(left + 1)
                 left -= len(content)
                 if left < 0:
-                    raise TooLargeError(f"the npz unpacks to more than {most} bytes")
+                    raise TooLargeError(f"the npz unpacks to more than {limit} bytes")
                 name = entry.filename.removesuffix(".npy")
                 arrays[name] = array_of_npy(content, f"{name!r} in the npz")
     except BodyError:

@@ -332,12 +332,12 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(
                 HTTPStatus.LENGTH_REQUIRED, "a body in chunks has no length; send Content-Length"
             )
-        given = self.headers.get_all("Content-Length")
-        if not given:
+        lengths = self.headers.get_all("Content-Length")
+        if not lengths:
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the request has no Content-Length")
-        text = given[0].strip()
-        if len(set(given)) > 1 or not (text.isascii() and text.isdigit()):
-            shown = printable_line(", ".join(given))[:60]
+        text = lengths[0].strip()
+        if len(set(lengths)) > 1 or not (text.isascii() and text.isdigit()):
+            shown = printable_line(", ".join(lengths))[:60]
             raise Refusal(HTTPStatus.BAD_REQUEST, f"Content-Length is {shown!r}, not a number")
         if len(text) > 18 or int(text) > self.server.max_bytes:
             raise Refusal(

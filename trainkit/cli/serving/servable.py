@@ -78,13 +78,13 @@ class Servable:
         """
         if name is None:
             name = next(iter(self.signatures)) if len(self.signatures) == 1 else DEFAULT
-        found = self.signatures.get(name) if isinstance(name, str) else None
-        if found is None:
+        signature = self.signatures.get(name) if isinstance(name, str) else None
+        if signature is None:
             raise InputError(
                 f"the model {self.name!r} has no signature {name!r}; it has "
                 f"{', '.join(self.signatures)}"
             )
-        return found
+        return signature
 
 
 def specs_of(signature: Signature) -> dict[str, Any]:
@@ -119,10 +119,11 @@ def fitting(name: str, array: Any, spec: Any) -> Any:
     if array.size and (array.dtype.kind not in "biufc" or array.dtype.kind not in kinds):
         raise InputError(f"input {name!r} needs {described(spec)}, given is {shown}")
     if array.size and target.kind in "iu":
-        limits, least, most = np.iinfo(target), int(array.min()), int(array.max())
-        if least < limits.min or most > limits.max:
+        limits, lowest, greatest = np.iinfo(target), int(array.min()), int(array.max())
+        if lowest < limits.min or greatest > limits.max:
             raise InputError(
-                f"input {name!r} needs {described(spec)}, given are integers from {least} to {most}"
+                f"input {name!r} needs {described(spec)}, given are integers from "
+                f"{lowest} to {greatest}"
             )
     shape = spec.shape
     fits = shape.rank is None or (
@@ -146,8 +147,8 @@ def named_arrays(signature: Signature, arrays: Mapping[str, Any]) -> dict[str, A
     more = [name for name in arrays if name not in takes]
     if wrong or more:
         listed = ", ".join(f"{name!r} ({described(spec)})" for name, spec in takes.items())
-        given = ", ".join(map(repr, arrays)) or "none"
-        raise InputError(f"the model takes {listed or 'no input'}; given: {given}")
+        names = ", ".join(map(repr, arrays)) or "none"
+        raise InputError(f"the model takes {listed or 'no input'}; given: {names}")
     return {name: fitting(name, arrays[name], spec) for name, spec in takes.items()}
 
 

@@ -154,23 +154,23 @@ def switch(condition: TensorLike, then_expression: Any, else_expression: Any) ->
     """
     condition = ops.cast(condition, "bool")
 
-    def given(x: Any) -> Any:
+    def branch_value(x: Any) -> Any:
         return convert_to_tensor(x() if callable(x) else x)
 
     if not len(condition.shape):
         return control_flow.cond(
-            condition, lambda: given(then_expression), lambda: given(else_expression)
+            condition, lambda: branch_value(then_expression), lambda: branch_value(else_expression)
         )
-    chosen, other = given(then_expression), given(else_expression)
-    missing = len(chosen.shape) - len(condition.shape)
+    first, other = branch_value(then_expression), branch_value(else_expression)
+    missing = len(first.shape) - len(condition.shape)
     if missing < 0:
         raise InvalidArgumentError(
             "switch: the condition may not have more axes than the values\n"
-            f"  condition  {tuple(condition.shape)}\n  values     {tuple(chosen.shape)}"
+            f"  condition  {tuple(condition.shape)}\n  values     {tuple(first.shape)}"
         )
     if len(condition.shape) > 1:
         condition = ops.reshape(condition, (*condition.shape, *[1] * missing))
-    return ops.where(condition, chosen, other)
+    return ops.where(condition, first, other)
 
 
 def map_fn(

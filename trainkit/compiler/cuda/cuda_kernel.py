@@ -125,9 +125,9 @@ def _launches(loops: Sequence[tuple[Loop, str]], materialized: set[Buffer]) -> l
         # Behind the last launch that it reads from; any later one of the same text takes it in.
         ready = max((launch_of.get(v.buffer, -1) for v in sources_of(loop)), default=-1)
         # Loops over nothing keep to themselves, for their launches are left out.
-        most = most_loops(loop, materialized) if 0 not in loop.out.shape else 0
+        limit = most_loops(loop, materialized) if 0 not in loop.out.shape else 0
         later = range(len(launches) - 1, ready, -1)
-        launch_index = next((i for i in later if texts[i] == text and len(launches[i]) < most), -1)
+        launch_index = next((i for i in later if texts[i] == text and len(launches[i]) < limit), -1)
         if launch_index < 0:
             launch_index = len(launches)
             launches.append([])

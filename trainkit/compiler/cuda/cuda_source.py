@@ -158,8 +158,8 @@ class _CudaWriter:
         ways = range(len(self.views))
         # Arithmetic on 64 bits takes a GPU several instructions. `far` is in bytes and so more than
         # the position that is computed: it errs on the safe side.
-        far = max(abs(sum((n - 1) * s[k] for n, s in self.dims)) for k in ways)
-        self.index = "long long" if max(self.size, far) >= _FEWEST_LONG else "int"
+        span = max(abs(sum((n - 1) * s[k] for n, s in self.dims)) for k in ways)
+        self.index = "long long" if max(self.size, span) >= _FEWEST_LONG else "int"
         self.steps = [
             [s[k] // v.dtype.itemsize for _, s in self.dims] for k, v in enumerate(self.views)
         ]
@@ -239,7 +239,7 @@ class _CudaWriter:
         index = self.index
         self.names, self.lines = {}, []
         self._positions([n for n, _ in self.dims])
-        self._do(lambda k: f"p{k}[{self._place(k)}]")
+        self._do(lambda k: f"p{k}[{self._index_text(k)}]")
         body = "".join(f"    {line}\n" for line in self.lines)
         first, threads = self._thread()
         if start != "0":
@@ -261,7 +261,7 @@ class _CudaWriter:
         inputs = [k for k in moved if k < len(self.sources)]
         outputs = [k for k in moved if k >= len(self.sources)]
         self.names, self.lines, self.axes = {}, [], ["i"]
-        self._do(lambda k: f"q{k}.v[k]" if k in moved else f"p{k}[{self._place(k)}]")
+        self._do(lambda k: f"q{k}.v[k]" if k in moved else f"p{k}[{self._index_text(k)}]")
         kinds = {k: name_of(self.views[k].dtype) for k in moved}
         vectors = {
             k: f"(({'const ' * (k in inputs)}{kinds[k]}*)({self._start(k)}))[j]" for k in moved
@@ -275,11 +275,11 @@ class _CudaWriter:
         address = " | ".join(f"(unsigned long long)p{k}" for k in moved)
         first, threads = self._thread()
         vector_count = f"size / {EACH}" if self.in_table else str(self.size // EACH)
-        most = f"size / {EACH} * {EACH}" if self.in_table else str(self.size // EACH * EACH)
+        end = f"size / {EACH} * {EACH}" if self.in_table else str(self.size // EACH * EACH)
         return (
             f"  {index} done = 0;\n"
             f"  if ((({address}) & {ALIGNMENT - 1}) == 0) {{\n"
-            f"    done = {most};\n"
+            f"    done = {end};\n"
             f"    for ({index} j = {first}; j < {vector_count}; j += {threads}) {{\n{loads}{rooms}"
             f"#pragma unroll\n      for (int k = 0; k < {EACH}; ++k) {{\n{body}      }}\n{saves}"
             f"    }}\n  }}\n{self._one_by_one('done')}"
@@ -309,7 +309,7 @@ class _CudaWriter:
         if len(sizes) > 1:
             self.lines.append(f"const {index} i0 = {quotient};")
 
-    def _place(self, k: int) -> str:
+    def _index_text(self, k: int) -> str:
         """Where the element of a view lies, in elements from the start of its buffer."""
         view = self.views[k]
         # A single element has no axes, but there is a loop variable: hence not strict.

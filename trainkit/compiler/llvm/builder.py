@@ -112,8 +112,8 @@ class FunctionBuilder:
             return pointer
         if stride == dtype.itemsize:
             return self.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {i}")
-        far = self.line(f"mul nsw i64 {i}, {self.number(stride)}")
-        return self.line(f"getelementptr i8, ptr {pointer}, i64 {far}")
+        offset = self.line(f"mul nsw i64 {i}, {self.number(stride)}")
+        return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def load(self, kind: str, pointer: str) -> str:
         """The value of type `kind` at `pointer`."""

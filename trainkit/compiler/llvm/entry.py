@@ -329,9 +329,9 @@ class EntryWriter:
             # A remainder need not be looked for: all axes, this one too, are compared below with
             # what they are at the size that is found here.
             text.do(f"%{name} = sdiv i64 {value}, {factor}")
-            least = text.line(f"icmp sge i64 %{name}, {low}")
-            most = text.line(f"icmp sle i64 %{name}, {high}")
-            self._require(text.line(f"and i1 {least}, {most}"))
+            is_above = text.line(f"icmp sge i64 %{name}, {low}")
+            is_below = text.line(f"icmp sle i64 %{name}, {high}")
+            self._require(text.line(f"and i1 {is_above}, {is_below}"))
             more = text.line(f"add i64 %{name}, {ALIGNMENT - 1}")
             text.do(f"%{name}{ROUNDED} = and i64 {more}, -{ALIGNMENT}")
         self._after_sizes = len(text.lines)

@@ -134,7 +134,7 @@ def _part(program: FlatProgram, elements: str) -> FunctionBuilder:
     ends = []
     for part in ("%part", text.line("add i64 %part, 1")):
         share = text.line(f"udiv i64 {text.line(f'mul i64 {units}, {part}')}, %parts")
-        ends.append(_least(text, text.line(f"mul i64 {share}, {_UNIT}"), total))
+        ends.append(_minimum(text, text.line(f"mul i64 {share}, {_UNIT}"), total))
     before = text.line("alloca i64")
     text.store("i64", "0", before)
 
@@ -143,7 +143,7 @@ def _part(program: FlatProgram, elements: str) -> FunctionBuilder:
         start, end = text.load("i64", before), text.load("i64", text.at(row, width - 8))
         text.store("i64", end, before)
         first, after = (
-            text.line(f"sub i64 {_least(text, _greatest(text, x, start), end)}, {start}")
+            text.line(f"sub i64 {_minimum(text, _greatest(text, x, start), end)}, {start}")
             for x in ends
         )
         some = text.line(f"icmp ult i64 {first}, {after}")
@@ -162,7 +162,7 @@ def _part(program: FlatProgram, elements: str) -> FunctionBuilder:
     return text
 
 
-def _least(text: FunctionBuilder, x: str, y: str) -> str:
+def _minimum(text: FunctionBuilder, x: str, y: str) -> str:
     return text.line(f"select i1 {text.line(f'icmp ult i64 {x}, {y}')}, i64 {x}, i64 {y}")
 
 

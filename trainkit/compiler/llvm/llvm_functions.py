@@ -116,11 +116,11 @@ def _extreme(better: Emit) -> Emit:
 
     def emit(line: Any, dtype: Any, x: str, y: str) -> str:
         # Comparisons with NaN are false, so a NaN in `y` is chosen here already; one in `x` is not.
-        chosen = _select(line, dtype, better(line, dtype, x, y), x, y)
+        extreme = _select(line, dtype, better(line, dtype, x, y), x, y)
         if dtype.kind != "f":
-            return chosen
+            return extreme
         unordered = str(line(f"fcmp uno {type_of(dtype)} {x}, {x}"))
-        return _select(line, dtype, unordered, x, chosen)
+        return _select(line, dtype, unordered, x, extreme)
 
     return emit
 

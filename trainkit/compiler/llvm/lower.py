@@ -144,17 +144,17 @@ class _StepWriter:
             text.do(f"store i64 {text.number(x)}, ptr {text.at('%words', 8 * i)}")
         return text.at("%words", 8 * first)
 
-    def reduce(self, step: Reduction, count: int, far: int, source: str, out: str) -> None:
+    def reduce(self, step: Reduction, count: int, stride: int, source: str, out: str) -> None:
         """Reduce a run of elements into one place, which holds a zero already for sums."""
         text, dtype = self.text, step.source.dtype
         # A maximum has no number to start from that every dtype knows.
         if step.ufunc is not np.add:  # the first element is where it starts
             kind = memory_type(dtype)
             text.store(kind, text.load(kind, source), out)
-            count, source = count - 1, text.at(source, far)
+            count, source = count - 1, text.at(source, stride)
         # With the result as first operand, and steps of 0, a loop of two operands is a reduction.
         # NumPy calls it like this too, and its sums are then pairwise, with the same bits.
-        self.call(step.ufunc, [dtype] * 3, [out, source, out], [count], [0, far, 0])
+        self.call(step.ufunc, [dtype] * 3, [out, source, out], [count], [0, stride, 0])
 
 
 class _LoopWriter(_StepWriter):
@@ -342,25 +342,28 @@ class _ReductionWriter(_StepWriter):
     def _reduce(self, dims: Dims, source: str, out: str) -> None:
         text, dtype = self.text, self.step.source.dtype
         if len(dims) <= 1:
-            count, (far, over) = dims[0] if dims else (1, (0, 0))
+            count, (stride, over) = dims[0] if dims else (1, (0, 0))
             # The innermost axis decides. Where it is reduced, a run goes to NumPy's loop at once;
             # where it stays, whole rows are added to a row of sums, as NumPy does, and in its
             # order.
             if over == 0 and count > 1:
-                self._run(count, far, source, out)
+                self._run(count, stride, source, out)
             else:
                 self._accumulate(count, source, out)
             return
-        count, (far, over) = dims[0]
+        count, (stride, over) = dims[0]
 
         def body(i: str) -> None:
-            source_row, out_row = text.moved(source, i, far, dtype), text.moved(out, i, over, dtype)
+            source_row, out_row = (
+                text.moved(source, i, stride, dtype),
+                text.moved(out, i, over, dtype),
+            )
             self._reduce(dims[1:], source_row, out_row)
 
         text.loop(count, body)
 
-    def _run(self, count: int, far: int, source: str, out: str) -> None:
-        self.reduce(self.step, count, far, source, out)
+    def _run(self, count: int, stride: int, source: str, out: str) -> None:
+        self.reduce(self.step, count, stride, source, out)
 
     def _accumulate(self, count: int, source: str, out: str) -> None:
         """Add a row of elements to a row of places."""
@@ -419,30 +422,30 @@ class _ProductWriter(_StepWriter):
         # All sums of a row are in registers while k goes by, so each number of `a` is loaded once
         # for the row. That takes neighbours in `b`, and a width known now; else it is one at a
         # time.
-        wide = p if has_known_width and p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
+        lanes = p if has_known_width and p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
         kind = type_of(dtype)
-        row = f"<{wide} x {kind}>"
+        row = f"<{lanes} x {kind}>"
         (am, ak), (bk, bp) = step.a.strides[-2:], step.b.strides[-2:]
 
         def entry(i: str, j: str) -> None:
-            left, right = text.moved(a, i, am, dtype), text.moved(b, j, bp * wide, dtype)
+            left, right = text.moved(a, i, am, dtype), text.moved(b, j, bp * lanes, dtype)
             total = text.total(k, row, "zeroinitializer", lambda q, t: term(left, right, q, t))
             row_pointer = text.moved(out, i, step.out.strides[-2], dtype)
-            row_pointer = text.moved(row_pointer, j, size * wide, dtype)
+            row_pointer = text.moved(row_pointer, j, size * lanes, dtype)
             text.do(f"store {row} {total}, ptr {row_pointer}, align {size}")
 
         def term(left: str, right: str, q: str, total: str) -> str:
             x = text.load(kind, text.moved(left, q, ak, dtype))
-            far = text.moved(right, q, bk, dtype)
+            right_pointer = text.moved(right, q, bk, dtype)
             # One number in all lanes, as LLVM's vectors spell it.
             first = text.line(f"insertelement {row} poison, {kind} {x}, i32 0")
-            mask = f"<{wide} x i32> zeroinitializer"
+            mask = f"<{lanes} x i32> zeroinitializer"
             spread = text.line(f"shufflevector {row} {first}, {row} poison, {mask}")
-            other = text.line(f"load {row}, ptr {far}, align {size}")
+            other = text.line(f"load {row}, ptr {right_pointer}, align {size}")
             product = text.line(f"mul {row} {spread}, {other}")
             return text.line(f"add {row} {total}, {product}")
 
-        text.loop(m, lambda i: text.loop(p // wide, lambda j: entry(i, j)))
+        text.loop(m, lambda i: text.loop(p // lanes, lambda j: entry(i, j)))
 
 
 _WRITERS: dict[type, type[_StepWriter]] = {

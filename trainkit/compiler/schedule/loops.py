@@ -153,21 +153,21 @@ def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
     return needed_steps[::-1]
 
 
-def split(loop: Loop, most: int, materialized: set[Buffer]) -> list[Loop]:
+def split(loop: Loop, limit: int, materialized: set[Buffer]) -> list[Loop]:
     """A loop as several, each of at most so many arrays, where its steps don't need each other.
 
     Args:
         loop: element-wise steps alone.
-        most: arrays that a loop reads and writes.
+        limit: arrays that a loop reads and writes.
         materialized: the buffers that need memory.
     """
-    if _streams(loop.members, materialized) <= most:
+    if _streams(loop.members, materialized) <= limit:
         return [loop]
     groups: list[list[Elementwise]] = []
     # In order and greedily: neighbours come from one formula as a rule, and arrays that they both
     # read count once.
     for part in _split_groups(loop.members):
-        if groups and _streams([*groups[-1], *part], materialized) <= most:
+        if groups and _streams([*groups[-1], *part], materialized) <= limit:
             groups[-1] += part
         else:
             groups.append(part)

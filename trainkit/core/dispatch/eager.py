@@ -63,10 +63,10 @@ def wrapped(result: Any) -> Any:
 
 
 # Before any operation is declared, since `callable_for` asks for compiled functions.
-native.attempt(
+native.call_if_built(
     "bind", Tensor, Variable, trace_state, WIDE, LARGE, KERNEL_ERRORS, _call_quietly, wrapped
 )
-native.attempt("switch", True)
+native.call_if_built("switch", True)
 
 
 def _settled_dtype(ufunc: np.ufunc) -> Any:
@@ -81,7 +81,7 @@ def _promotion(prim: Primitive) -> tuple[bool, bool]:
 
 
 def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
-    ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
+    ufunc, slow, tapes, threaded = prim.kernel, prim.slow, _TAPES, WIDE
     record_one, checked = trace_state.record_one, prim.shape_rule is not shapes.unchanged_bool
 
     def op(x: Any) -> Any:
@@ -92,8 +92,8 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
             return slow(x)
         try:
             # The list is empty where nothing runs in threads, and the test of that costs least.
-            if wide and array.size >= _LARGE:
-                result = wide[0](ufunc, array)
+            if threaded and array.size >= _LARGE:
+                result = threaded[0](ufunc, array)
             else:
                 result = ufunc(array)
         except KERNEL_ERRORS as error:
@@ -115,7 +115,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
 def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
     # Two tensors of one dtype, a tensor and a Python number, and weights are the calls of a
     # training step. All else is promoted or traced, by `slow`.
-    ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
+    ufunc, slow, tapes, threaded = prim.kernel, prim.slow, _TAPES, WIDE
     record_two, settled = trace_state.record_two, _settled_dtype(prim.kernel)
     # A comparison gives bools whatever its inputs are, so their dtypes need not agree.
     any_result = prim.shape_rule is shapes.broadcast_bool
@@ -147,8 +147,8 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
         else:
             return slow(x1, x2)
         try:
-            if wide and array.size >= _LARGE:
-                result = wide[0](ufunc, one, two)
+            if threaded and array.size >= _LARGE:
+                result = threaded[0](ufunc, one, two)
             else:
                 result = ufunc(one, two)
         except KERNEL_ERRORS as error:
@@ -389,14 +389,14 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
                 return result
         return body(xp, *arrays, **settings)
 
-    return native.attempt("TunedKernel", body, run, fewest, index, fewest_beside) or kernel
+    return native.call_if_built("TunedKernel", body, run, fewest, index, fewest_beside) or kernel
 
 
 def _compile(
     kind: str, prim: Primitive, reference: Callable[..., Any], *facts: Any
 ) -> Callable[..., Any]:
     """The compiled function that takes the usual calls before `reference`, where there is one."""
-    op: Callable[..., Any] | None = native.attempt(kind, prim, reference, *facts)
+    op: Callable[..., Any] | None = native.call_if_built(kind, prim, reference, *facts)
     if op is None:
         return _accept_names(reference, kind.startswith("binary"))
     op.__wrapped__ = reference  # type: ignore[attr-defined]
@@ -429,7 +429,7 @@ def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
     compiled: Any = (
         None
         if compiled_form is None
-        else native.attempt(compiled_form[0], compiled_form[1], method, *compiled_form[2:])
+        else native.call_if_built(compiled_form[0], compiled_form[1], method, *compiled_form[2:])
     )
     if compiled is None:
         return method

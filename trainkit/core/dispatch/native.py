@@ -63,8 +63,8 @@ NATIVE: Any = _load()
 """The compiled module, or `None`."""
 
 
-def attempt(name: str, *arguments: Any) -> Any:
-    """What a function of the compiled half gives while trainkit is being imported.
+def call_if_built(name: str, *arguments: Any) -> Any:
+    """Call a function of the compiled half, if there is one, while trainkit is being imported.
 
     Returns:
         Its result, `None` without a compiled half. When it raises, or has no such function, a

@@ -128,8 +128,8 @@ def measure_counts() -> ReferenceCounts:
     # the names of this frame would add its own, and later, without it, the sum would stand for
     # somebody else's.
     two: Any = alone.array
-    most = ReferenceCounts(two, two, two + 1, two, two + 1)
-    is_exact = all(count <= limit for count, limit in zip(alone, most, strict=True))  # type: ignore[operator]
+    limits = ReferenceCounts(two, two, two + 1, two, two + 1)
+    is_exact = all(count <= limit for count, limit in zip(alone, limits, strict=True))  # type: ignore[operator]
     return alone if is_exact else NEVER
 
 
@@ -244,12 +244,12 @@ def _best_sole_array() -> Callable[[Any], Any]:
     """The compiled function where there is one and it tells holders, else the one in Python."""
     # C has no frames that lend names, so the compiled function counts otherwise than the one above:
     # it is trusted for a trial, and stays so only if it tells holders.
-    native.attempt("trust_counts", COUNTS != NEVER)
-    is_right = tells_holders(functools.partial(native.attempt, "sole_array"))
+    native.call_if_built("trust_counts", COUNTS != NEVER)
+    is_right = tells_holders(functools.partial(native.call_if_built, "sole_array"))
     # After the trial, since a compiled function that raises ends the use of all of them.
     if native.NATIVE is None:
         return _sole_array
-    native.attempt("trust_counts", is_right)
+    native.call_if_built("trust_counts", is_right)
     compiled: Callable[[Any], Any] = native.NATIVE.sole_array
     return compiled if is_right else _sole_array
 

@@ -437,7 +437,7 @@ class Primitive:
         if len(input_devices := {x.device for x in placed}) > 1:
             return InvalidArgumentError(
                 f"{self.name}: the inputs are on {' and '.join(sorted(input_devices))}; bring them "
-                f"to one device with .cpu() or .gpu()\n{_place(inputs)}"
+                f"to one device with .cpu() or .gpu()\n{_device_list(inputs)}"
             )
         if self.passes_errors:
             return error
@@ -471,7 +471,7 @@ def describe(inputs: Sequence[Any], settings: dict[str, Any] | None = None) -> s
     return "\n".join(lines)
 
 
-def _place(inputs: Sequence[Any]) -> str:
+def _device_list(inputs: Sequence[Any]) -> str:
     """Shape, dtype and device of each tensor, a line each."""
     return "\n".join(
         f"  input {i}  {tuple(x.shape)} {x.dtype.name} on {x.device}"

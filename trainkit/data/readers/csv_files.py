@@ -191,10 +191,10 @@ def make_csv_dataset(
     column_names = list(column_names)
     if len(set(column_names)) != len(column_names):
         raise ValueError(f"make_csv_dataset: column names come twice in {column_names}")
-    column_indices = _chosen(select_columns, column_names)
-    chosen = [column_names[index] for index in column_indices]
-    if label_name is not None and label_name not in chosen:
-        raise ValueError(f"make_csv_dataset: label_name {label_name!r} is none of {chosen}")
+    column_indices = _selected_indices(select_columns, column_names)
+    selection = [column_names[index] for index in column_indices]
+    if label_name is not None and label_name not in selection:
+        raise ValueError(f"make_csv_dataset: label_name {label_name!r} is none of {selection}")
     if column_defaults is None:
         rows = _fields(names[0], compression, field_delim, use_quote_delim)
         sample = list(itertools.islice(rows, int(header), _stop(num_rows_for_inference, header)))
@@ -204,9 +204,10 @@ def make_csv_dataset(
         ]
         column_defaults = [[""] if t is string else [t.as_numpy_dtype(0)] for t in types]
     columns = [csv_rows.Column(default) for default in column_defaults]
-    if len(columns) != len(chosen):
+    if len(columns) != len(selection):
         raise ValueError(
-            f"make_csv_dataset: {len(columns)} column_defaults for {len(chosen)} columns, {chosen}"
+            f"make_csv_dataset: {len(columns)} column_defaults for {len(selection)} columns, "
+            f"{selection}"
         )
     reader = functools.partial(
         csv_rows.rows_of,
@@ -230,7 +231,7 @@ def make_csv_dataset(
         rows_set = rows_set.repeat(num_epochs)
 
     def name_columns(*values: Any) -> Any:
-        features = dict(zip(chosen, values, strict=True))
+        features = dict(zip(selection, values, strict=True))
         return features if label_name is None else (features, features.pop(label_name))
 
     batches = rows_set.batch(batch_size, drop_remainder=num_epochs is None).map(name_columns)
@@ -254,7 +255,7 @@ def _stop(rows: int | None, header: bool) -> int | None:
     return None if rows is None else rows + bool(header)
 
 
-def _chosen(select: Any, names: list[str]) -> list[int]:
+def _selected_indices(select: Any, names: list[str]) -> list[int]:
     """The places of the chosen columns, in the order of the file."""
     if select is None:
         return list(range(len(names)))

@@ -391,14 +391,14 @@ class WindowStage(Piped):
                 self.ended = True
             except Exception as error:
                 self.buffer.append(error)
-        chosen = self.buffer[: span : node.stride]
-        if not chosen or (node.drop and len(chosen) < node.size):
+        elements = self.buffer[: span : node.stride]
+        if not elements or (node.drop and len(elements) < node.size):
             raise StopIteration
         del self.buffer[: node.shift]
-        for element in chosen:
+        for element in elements:
             if isinstance(element, Exception):
                 raise element
-        return [node.make(i, chosen) for i in range(len(chosen[0]))]
+        return [node.make(i, elements) for i in range(len(elements[0]))]
 
     def state(self) -> dict[str, Any]:
         buffer = [[] if isinstance(b, Exception) else list(b) for b in self.buffer]

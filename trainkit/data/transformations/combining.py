@@ -395,7 +395,7 @@ class ChooseStage(ManyStage):
         self.live = [True] * len(node.sources)
         self.drawn = 0
 
-    def _chosen(self) -> int:
+    def _draw_index(self) -> int:
         if self.node.choice is not None:
             index = int(np.asarray(self.parts[-1].next()[0]))
             if not 0 <= index < len(self.live):
@@ -415,7 +415,7 @@ class ChooseStage(ManyStage):
 
     def next(self) -> Leaves:
         while any(self.live):
-            index = self._chosen()
+            index = self._draw_index()
             if not self.live[index]:
                 continue
             try:

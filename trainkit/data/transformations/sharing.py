@@ -140,11 +140,11 @@ class ShareOfBatchStage(BatchStage):
         return leaves
 
 
-def cut(whole: Leaves, place: tuple[int, int, int]) -> Leaves:
+def cut(whole: Leaves, position: tuple[int, int, int]) -> Leaves:
     """The rows at a place of a batch, at least one, and the place."""
-    start, stop = place[0], place[0] + max(place[1], 1)
+    start, stop = position[0], position[0] + max(position[1], 1)
     rows = [None if leaf is None else leaf[start:stop] for leaf in whole]
-    return [*rows, np.array(place, np.int64)]
+    return [*rows, np.array(position, np.int64)]
 
 
 class ShareNode(SameElements):

@@ -50,7 +50,7 @@ def in_user_terms(error: BaseException) -> BaseException:
         if code.co_filename in SOURCE_MAPS:
             seen_generated = True
             origin = origin_of(code.co_filename, tb.tb_lineno)
-            if origin is not None and not (tracebacks and _place(tracebacks[-1]) == origin[:2]):
+            if origin is not None and not (tracebacks and _location(tracebacks[-1]) == origin[:2]):
                 tracebacks.append(_stand_in(origin, error))
         else:
             tracebacks.append(tb)
@@ -69,7 +69,7 @@ def in_user_terms(error: BaseException) -> BaseException:
     return error.with_traceback(rebuilt)
 
 
-def _place(tb: types.TracebackType) -> tuple[str, int]:
+def _location(tb: types.TracebackType) -> tuple[str, int]:
     return tb.tb_frame.f_code.co_filename, tb.tb_lineno
 
 

@@ -51,16 +51,16 @@ class BranchPlan:
         """Whether the results of the branches are not all that the vjps need."""
         return len(self.saving[0].outputs) > len(self.asked[1])
 
-    def serves(self, needed: Flags, given: Flags) -> bool:
+    def serves(self, needed: Flags, now_seeded: Flags) -> bool:
         """Whether these branches have kept all that these gradients need."""
         # Branches that keep residuals have more results than their plan was made for. Second
         # gradients are upstream of these, too, and need a plan of the branches that keep.
         had_needed, had_given = self.asked
         n = len(had_given)
         return (
-            not any(given[n:])
+            not any(now_seeded[n:])
             and all(had or not need for need, had in zip(needed, had_needed, strict=True))
-            and all(had or not seeded for seeded, had in zip(given, had_given, strict=False))
+            and all(had or not seeded for seeded, had in zip(now_seeded, had_given, strict=False))
         )
 
 

@@ -163,10 +163,11 @@ def guess_count() -> int:
     return _SESSION.guesses
 
 
-def learn(function: Callable[[], Any]) -> Any:
-    """What `function` gives, run as Python; traces that come later know the ranks in it.
+def run_and_learn_ranks(function: Callable[[], Any]) -> Any:
+    """Run `function` as Python, and remember the ranks of what its calls of the host give.
 
-    For code behind a call that a scalar does not fit, so that no trace gets to its end.
+    A trace takes such a result for a scalar until its rank is known; where the code behind the call
+    does not fit a scalar, no trace gets to its end. Traces that come later know the ranks.
 
     Args:
         function: without arguments.
@@ -295,7 +296,9 @@ def _check(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
     return array
 
 
-def _place(func: Callable[..., Any], inp: Any, announced: list[Any], operation: Any) -> list[Any]:
+def _append_call(
+    func: Callable[..., Any], inp: Any, announced: list[Any], operation: Any
+) -> list[Any]:
     """The results of a call of `func` that becomes a node of the graph being traced."""
     tensors = tuple([convert_to_tensor(x) for x in inp])
     settings = {"function": HostFunction(func, announced)}
@@ -418,7 +421,7 @@ def py_function(
     if trace_state.current_trace() is None:
         results = _run_call(func, inp, announced)
     else:
-        results = _place(func, inp, announced, _py_call)
+        results = _append_call(func, inp, announced, _py_call)
     return results if many else results[0]
 
 
@@ -455,7 +458,7 @@ def numpy_function(
     many = isinstance(Tout, list | tuple)
     announced = list(Tout) if many else [Tout]
     if trace_state.current_trace() is not None:
-        results = _place(func, inp, announced, _host_call)
+        results = _append_call(func, inp, announced, _host_call)
     else:
         # Tapes would record what the function does to tensors, and gradients are to stop here.
         with trace_state.silence():
@@ -480,5 +483,5 @@ def timestamp(name: str | None = None) -> Tensor:
         return convert_to_tensor(np.float64(time.time()))
     # A call of Python, as a constant would be the time of the trace for ever.
     now: Tensor
-    (now,) = _place(time.time, (), [Spec((), "float64")], _host_call)
+    (now,) = _append_call(time.time, (), [Spec((), "float64")], _host_call)
     return now

@@ -55,16 +55,16 @@ class LoopVjpPlan:
     captured: tuple[int, ...]
     asked: tuple[tuple[bool, ...], tuple[bool, ...]]
 
-    def serves(self, needed: tuple[bool, ...], given: tuple[bool, ...]) -> bool:
+    def serves(self, needed: tuple[bool, ...], seeded: tuple[bool, ...]) -> bool:
         """Whether a loop with this plan's body has kept all that these gradients need."""
         # A body that keeps residuals has more results than its plan was made for. Second gradients
         # are upstream of these, too, and need a plan of that body.
         had_needed, had_given = self.asked
         n = len(had_given)
         return (
-            not any(given[n:])
+            not any(seeded[n:])
             and all(map(_implies, needed, had_needed))
-            and all(map(_implies, given[:n], had_given))
+            and all(map(_implies, seeded[:n], had_given))
         )
 
 

@@ -435,17 +435,17 @@ def traced_scan(
     return fed.settle(after), list(results[: len(results) - len(by_rows.written)])
 
 
-def _first_rows(x: Any, most: int) -> Any:
+def _first_rows(x: Any, count: int) -> Any:
     """As many rows of `x`; of known values at once, so that counters stay known."""
     if isinstance(x, GraphTensor):
-        return x[:most]
+        return x[:count]
     with eagerly():
-        return x[:most]
+        return x[:count]
 
 
-def _at_most(steps: Any, most: int) -> Any:
+def _at_most(steps: Any, count: int) -> Any:
     with eagerly():
-        limit = convert_to_tensor(most, dtype_hint=steps.dtype)
+        limit = convert_to_tensor(count, dtype_hint=steps.dtype)
     return late_ops.minimum(steps, limit)
 
 
@@ -529,7 +529,7 @@ def traced_for_each(
     return fed.settle(outputs)
 
 
-def _first_elements(source: Any, most: int) -> Any:
+def _first_elements(source: Any, count: int) -> Any:
     """As many elements of a dataset.
 
     Raises:
@@ -540,7 +540,7 @@ def _first_elements(source: Any, most: int) -> Any:
             "set_loop_options: maximum_iterations is not supported in a loop over an iterator of a "
             "dataset; loop over the dataset, or over dataset.take(n)"
         )
-    return source.take(most)
+    return source.take(count)
 
 
 ABOVE.while_loop, ABOVE.scan = traced_loop, traced_fold

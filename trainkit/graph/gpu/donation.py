@@ -25,12 +25,12 @@ def writing_in_place(
         variables: for each of its first inputs the variable whose value it is, else `None`.
         assigned: for each of its results the variables that take it.
     """
-    chosen = _chosen(program.graph, variables, assigned)
-    if not chosen:
+    donations = _find_donations(program.graph, variables, assigned)
+    if not donations:
         return program
 
     def watch(node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        over = chosen.get(node)
+        over = donations.get(node)
         return kernel if over is None else functools.partial(_run_over, node.primitive, over)
 
     return Program(program.graph, on_gpu=True, watched=watch)
@@ -40,7 +40,7 @@ def _run_over(kernel: CudaKernel, over: Over, *arrays: Any) -> Any:
     return kernel.run(devices.on_one_device(arrays), {}, over)
 
 
-def _chosen(
+def _find_donations(
     graph: Graph, variables: Sequence[Any], assigned: Sequence[Sequence[Any]]
 ) -> dict[Node, Over]:
     nodes = [node for node in needed_nodes(graph) if node.kind == "op"]

@@ -282,8 +282,8 @@ def _fullest(graph: Graph) -> dict[Node, Node]:
     for nodes in groups.values():
         for node in nodes:
             above = [other for other in nodes if _extends(other, node)]
-            most = max(len(other.outputs) for other in above)
-            best = [other for other in above if len(other.outputs) == most][-1]
+            count = max(len(other.outputs) for other in above)
+            best = [other for other in above if len(other.outputs) == count][-1]
             if best is not node:
                 fullest[node] = fullest[best] = best
     return fullest

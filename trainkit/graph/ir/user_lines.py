@@ -7,9 +7,9 @@ from typing import Any
 from trainkit.core.user_frames import Line, line_text, user_line
 
 
-def place_text(place: Line | None, before: str = "") -> str:
-    """`before` and `place` as a traceback shows it; empty when it is not known."""
-    return f"{before}{line_text(place)}" if place else ""
+def place_text(line: Line | None, before: str = "") -> str:
+    """`before` and `line` as a traceback shows it; empty when it is not known."""
+    return f"{before}{line_text(line)}" if line else ""
 
 
 def located(error: Exception, node: Any) -> Exception:

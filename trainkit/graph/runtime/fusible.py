@@ -126,30 +126,30 @@ def _classes(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> A
 
 @sparse_loss.lower_by
 def _sparse_loss(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
-    chosen = _classes(trace, labels, logits)
+    one_hot = _classes(trace, labels, logits)
     shifted, powers = shifted_powers(np, logits)
-    picked = np.where(chosen, shifted, 0).sum(axis=-1)  # one number and zeros: exact
+    picked = np.where(one_hot, shifted, 0).sum(axis=-1)  # one number and zeros: exact
     return np.log(powers.sum(axis=-1)) - picked
 
 
 @sparse_pair.lower_by
 def _sparse_pair(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
-    chosen = _classes(trace, labels, logits)
+    one_hot = _classes(trace, labels, logits)
     shifted, powers = shifted_powers(np, logits)
     # one sum serves the loss and the gradient
     sums = powers.sum(axis=-1, keepdims=True)
-    picked = np.where(chosen, shifted, 0).sum(axis=-1)
+    picked = np.where(one_hot, shifted, 0).sum(axis=-1)
     shares = powers / sums
-    return np.log(sums[..., 0]) - picked, np.where(chosen, shares - 1, shares)
+    return np.log(sums[..., 0]) - picked, np.where(one_hot, shares - 1, shares)
 
 
 @sparse_softmax_cross_entropy_gradient.lower_by
 def _sparse_gradient(
     trace: KernelTracer, g: TracedArray, labels: TracedArray, logits: TracedArray
 ) -> Any:
-    chosen = _classes(trace, labels, logits)
+    one_hot = _classes(trace, labels, logits)
     shares = softmax(np, logits)
-    return np.where(chosen, shares - 1, shares) * np.expand_dims(g, -1)
+    return np.where(one_hot, shares - 1, shares) * np.expand_dims(g, -1)
 
 
 @dropped.lower_by

@@ -89,13 +89,13 @@ def _steps_of(node: Node, target: Target) -> int | None:
     # a trace of its own: an attempt that fails half-way leaves its steps behind
     trace = target.trace()
     try:
-        traced(trace, node, tuple(_given(trace, x) for x in node.inputs))
+        traced(trace, node, tuple(_trace_operand(trace, x) for x in node.inputs))
     except Unsupported:
         return None
     return len(trace.steps)
 
 
-def _given(trace: KernelTracer, x: Any) -> Any:
+def _trace_operand(trace: KernelTracer, x: Any) -> Any:
     """An input of a node as an array of a trace; numbers as they are."""
     if not isinstance(x, GraphTensor):
         return x
@@ -107,7 +107,7 @@ def _given(trace: KernelTracer, x: Any) -> Any:
     return trace.input(tuple(x.shape), x.dtype.dtype)
 
 
-def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[list[Node]]:
+def _runs(nodes: list[Node], fusible_nodes: Collection[Node], late: set[Node]) -> list[list[Node]]:
     """All operations in an order in which inputs come first, in runs of chosen ones and others.
 
     Each run takes in turn all that is ready, so there are few runs; `late` ones make the last.
@@ -120,7 +120,7 @@ def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[
     ready: dict[bool, list[int]] = {True: [], False: []}
     for i, node in enumerate(left):
         if not missing[i]:
-            ready[node in chosen].append(i)  # in order, so it is a heap
+            ready[node in fusible_nodes].append(i)  # in order, so it is a heap
     order: list[list[Node]] = []
     # begins with chosen nodes; where none is ready this run is empty, and left out
     is_chosen = True
@@ -133,7 +133,7 @@ def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[
                 missing[j] -= 1
                 # a reader of the same kind joins this very run, so a chain of nodes is one
                 if not missing[j]:
-                    heapq.heappush(ready[left[j] in chosen], j)
+                    heapq.heappush(ready[left[j] in fusible_nodes], j)
         if run:
             order.append(run)
         is_chosen = not is_chosen
@@ -166,23 +166,23 @@ def _waiting(operations: list[Node]) -> tuple[list[list[int]], list[int]]:
     return readers, missing
 
 
-def _parts(run: list[Node], chosen: dict[Node, int], most: float) -> list[list[Node]]:
-    """A run in parts of at most `most` steps of code, or of one node that has more."""
-    if run[0] not in chosen:
+def _parts(run: list[Node], step_counts: dict[Node, int], limit: float) -> list[list[Node]]:
+    """A run in parts of at most `limit` steps of code, or of one node that has more."""
+    if run[0] not in step_counts:
         return [run]
     parts: list[list[Node]] = [[]]
     steps = 0
     # inputs come first within a run, so they do after any cut, too
     for node in run:
-        if parts[-1] and steps + chosen[node] > most:
+        if parts[-1] and steps + step_counts[node] > limit:
             parts.append([])
             steps = 0
         parts[-1].append(node)
-        steps += chosen[node]
+        steps += step_counts[node]
     return parts
 
 
-def _leading_nowhere(nodes: list[Node], chosen: Collection[Node]) -> set[Node]:
+def _leading_nowhere(nodes: list[Node], fusible_nodes: Collection[Node]) -> set[Node]:
     """The chosen nodes whose results no other operation needs, but chosen ones of the same kind."""
     readers: dict[Node, set[Node]] = {}
     for node in nodes:
@@ -192,7 +192,7 @@ def _leading_nowhere(nodes: list[Node], chosen: Collection[Node]) -> set[Node]:
     dead_ends: set[Node] = set()
     # from the end, so all readers of a node are judged before it
     for node in reversed(nodes):
-        if node in chosen and not node.effect and readers.get(node, set()) <= dead_ends:
+        if node in fusible_nodes and not node.effect and readers.get(node, set()) <= dead_ends:
             dead_ends.add(node)
     return dead_ends
 
@@ -238,7 +238,7 @@ class _Run:
         if not isinstance(x, GraphTensor):
             return x
         if x not in self.env:
-            self.env[x] = _given(self.trace, x)
+            self.env[x] = _trace_operand(self.trace, x)
             if x.node.kind != "constant" or not self.trace.embeds:
                 self.inputs.append(x)
         return self.env[x]
@@ -349,20 +349,20 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
         left_out: nodes that stay as they are.
     """
     nodes = needed_nodes(graph)
-    chosen = {n: k for n, k in _traceable(nodes, target).items() if n not in left_out}
+    counts = {n: k for n, k in _traceable(nodes, target).items() if n not in left_out}
     # a refusal changes few runs; the others stay as they are, and are traced once
     traced_runs: dict[Any, tuple[_Run, Any]] = {}
     fused_runs: dict[int, tuple[_Run, Any]] = {}
     # A layout shows only when a run is traced as a whole. The node that can't take one leaves,
     # and runs are cut anew: each round has a chosen node less, so there is a last one.
     while True:
-        late = _leading_nowhere(nodes, chosen) if target.results_last else set()
-        unsplit_runs = _runs(nodes, chosen, late)
-        runs = [part for run in unsplit_runs for part in _parts(run, chosen, target.most_steps)]
+        late = _leading_nowhere(nodes, counts) if target.results_last else set()
+        unsplit_runs = _runs(nodes, counts, late)
+        runs = [part for run in unsplit_runs for part in _parts(run, counts, target.most_steps)]
         used_tensors = _wanted(graph, runs)
         try:
             for i, run in enumerate(runs):
-                if run[0] in chosen:
+                if run[0] in counts:
                     key = (tuple(run), frozenset(used_tensors[i]))
                     if key not in traced_runs:
                         traced_run = _Run(run, used_tensors[i], target)
@@ -371,7 +371,7 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
                         fused_runs[i] = traced_runs[key]
             break
         except _Refused as refused:
-            del chosen[refused.node]
+            del counts[refused.node]
             # its keys are positions among the runs, which differ in the next round
             fused_runs.clear()
     return _replace(graph, nodes, runs, fused_runs) if fused_runs else graph

@@ -65,8 +65,8 @@ class Sizes:
                 names[key] = f"n{len(names)}"
         # a range of one point so far, which `between` widens
         ends = tuple((n, n) for n, _ in names)
-        chosen = tuple(names.get(key, key[0]) for key in keys)
-        return cls(chosen, SizeRange(tuple(names.values()), ends))
+        symbols = tuple(names.get(key, key[0]) for key in keys)
+        return cls(symbols, SizeRange(tuple(names.values()), ends))
 
     def at(self, point: dict[str, int]) -> tuple[int, ...]:
         """The size of each axis at a choice of the named ones."""

@@ -185,10 +185,10 @@ def with_joined_normalization(graph: Graph) -> Graph:
     serve, each by its own count of calls.
     """
     nodes = needed_nodes(graph)
-    chosen = [node for node in nodes if _is_normalization(node)]
-    if not chosen or kernel_family.mode() == "off" or not norm_tuned.columns_are_compiled():
+    normalizations = [node for node in nodes if _is_normalization(node)]
+    if not normalizations or kernel_family.mode() == "off" or not norm_tuned.columns_are_compiled():
         return graph
-    return rebuild(graph, _Pass(graph, nodes, chosen).visit)
+    return rebuild(graph, _Pass(graph, nodes, normalizations).visit)
 
 
 def _is_normalization(node: Node) -> bool:
@@ -215,7 +215,7 @@ class _Pass:
     by comparisons with its limits, which have the same answers for both.
     """
 
-    def __init__(self, graph: Graph, nodes: list[Node], chosen: list[Node]) -> None:
+    def __init__(self, graph: Graph, nodes: list[Node], normalizations: list[Node]) -> None:
         self._readers: dict[int, list[Node]] = defaultdict(list)
         for node in nodes:
             for x in node.inputs:
@@ -224,7 +224,7 @@ class _Pass:
         # what the caller or a variable gets has to be there as it is before the rectifier
         results = [*graph.outputs, *(slot.now for slot in graph.slots.values())]
         self._results = set(map(id, results))
-        self._rectifiers = {node: self._rectifier_of(node) for node in chosen}
+        self._rectifiers = {node: self._rectifier_of(node) for node in normalizations}
         self._passing: set[Node] = set()
         self._done: dict[Any, _Joined] = {}
         self._single = {

@@ -302,7 +302,7 @@ class _ProgramWriter:
             if node.primitive is not _UPDATE:
                 continue
             uses = Counter(map(id, node.inputs))
-            chosen: list[GraphTensor | None] = []
+            operands: list[GraphTensor | None] = []
             for x, y in zip(_buffers(node), node.outputs, strict=True):
                 slot = slots.get(id(y))
                 # The new value is the variable's own array: nodes behind it may read it, but it is
@@ -316,13 +316,13 @@ class _ProgramWriter:
                     and self._result_counts[id(y)] == 1
                     and id(x) not in self._result_counts
                 )
-                chosen.append(x if is_free else None)
+                operands.append(x if is_free else None)
                 if is_free:
                     self._written_by_node.add(y)
                     if y in read:
                         self._read_after_writing.add(y)
-            if any(x is not None for x in chosen):
-                written[node] = chosen
+            if any(x is not None for x in operands):
+                written[node] = operands
         return written
 
     @staticmethod

@@ -27,7 +27,12 @@ from trainkit.core.user_frames import user_line
 from trainkit.core.values.html_text import tag
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
-from trainkit.graph.control_flow.host_calls import UNSEEN, guess_count, learn, run_first
+from trainkit.graph.control_flow.host_calls import (
+    UNSEEN,
+    guess_count,
+    run_and_learn_ranks,
+    run_first,
+)
 from trainkit.graph.ir.crossed_batches import warn_of_crossed_batches
 from trainkit.graph.ir.graph import Graph, GraphTensor
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
@@ -223,7 +228,7 @@ class Function:
                 # Where nothing was guessed the error is the function's own.
                 if _THREAD.traces or guess_count() == guesses:
                     raise
-                return learn(functools.partial(self.python_function, *args, **kwargs))
+                return run_and_learn_ranks(functools.partial(self.python_function, *args, **kwargs))
         if self._verify:
             return self._verify_call(concrete, args, kwargs)
         # 3. The short key of step 1 for the next call, and the run.

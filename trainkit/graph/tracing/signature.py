@@ -195,14 +195,14 @@ class Arguments:
         ]
         self.variable = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
-    def name_of(self, place: int) -> str:
-        """The parameter that takes the positional argument number `place`."""
+    def name_of(self, position: int) -> str:
+        """The parameter that takes the positional argument number `position`."""
         for i, parameter in enumerate(self.signature.parameters.values()):
             if parameter.kind is parameter.VAR_POSITIONAL:
-                return f"{parameter.name}[{place - i}]"
-            if i == place:
+                return f"{parameter.name}[{position - i}]"
+            if i == position:
                 return parameter.name
-        return f"arg_{place}"
+        return f"arg_{position}"
 
     def canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Positional and keyword arguments with defaults filled in, the same for equal calls.
@@ -230,13 +230,15 @@ def places_in(key: Any) -> list[Place]:
     return []
 
 
-def takes(wide: Any, key: Any) -> bool:
-    """Whether a graph with key `wide` serves calls with `key`."""
-    if isinstance(wide, Place) and isinstance(key, Place):
-        return wide.takes(key)
-    if isinstance(wide, tuple) and isinstance(key, tuple):
-        return len(wide) == len(key) and all(takes(a, b) for a, b in zip(wide, key, strict=True))
-    return bool(wide == key)
+def takes(general: Any, key: Any) -> bool:
+    """Whether a graph with key `general` serves calls with `key`."""
+    if isinstance(general, Place) and isinstance(key, Place):
+        return general.takes(key)
+    if isinstance(general, tuple) and isinstance(key, tuple):
+        return len(general) == len(key) and all(
+            takes(a, b) for a, b in zip(general, key, strict=True)
+        )
+    return bool(general == key)
 
 
 class Differs(Exception):

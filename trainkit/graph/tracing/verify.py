@@ -99,8 +99,8 @@ def _differences(name: str, expected: Any, got: Any, user_lines: list[str]) -> l
             problems.append(f"{label}: shape {a.shape} in Python, {b.shape} in the graph")
             continue
         rtol = _RTOL.get(str(b.dtype), 0.0)
-        wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
-        a, b = a.astype(wide), b.astype(wide)
+        dtype = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
+        a, b = a.astype(dtype), b.astype(dtype)
         bad = ~np.isclose(b, a, rtol=rtol, atol=rtol, equal_nan=True)
         if bad.any():
             at = np.unravel_index(int(np.argmax(bad)), bad.shape) if bad.shape else ()

@@ -63,21 +63,21 @@ def deserialize_keras_object(
         return identifier
     with _CustomObjectScope(custom_objects):
         if isinstance(identifier, str):
-            member = _found(identifier, module_objects, printable_module_name)
+            member = _resolve_name(identifier, module_objects, printable_module_name)
             return member() if isinstance(member, type) else member
         if not isinstance(identifier, dict) or not {"class_name", "config"} <= set(identifier):
             raise _ConfigError(
                 f"{identifier!r} is no config of a {printable_module_name}: it needs 'class_name' "
                 "and 'config'"
             )
-        kind = _found(identifier["class_name"], module_objects, printable_module_name)
+        kind = _resolve_name(identifier["class_name"], module_objects, printable_module_name)
         config = identifier["config"]
         if isinstance(config, dict):
             config = {key: _read(key, value, module_objects) for key, value in config.items()}
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(**config)
 
 
-def _found(name: str, module_objects: dict[str, Any] | None, kind: str) -> Any:
+def _resolve_name(name: str, module_objects: dict[str, Any] | None, kind: str) -> Any:
     member = _custom_object(name)
     member = (module_objects or {}).get(name) if member is None else member
     if member is None:

@@ -32,7 +32,7 @@ def _products(q: Array, k: Array, v: Array) -> int:
     return count
 
 
-def _found(family: kernel_family.Family, q: Array, k: Array, v: Array, *others: Array) -> Any:
+def _find_kernel(family: kernel_family.Family, q: Array, k: Array, v: Array, *others: Array) -> Any:
     if any(a.dtype is not _F32 or not a.size for a in (q, k, v, *others)):
         return None
     scores = math.prod(q.shape[:3]) * k.shape[1]
@@ -73,7 +73,7 @@ def attention(
         scale: of the scores.
         causal: a query sees sources up to its own position.
     """
-    run = _found(ATTENTION, q, k, v)
+    run = _find_kernel(ATTENTION, q, k, v)
     if run is None:
         return None
     y = np.empty((*q.shape[:3], v.shape[3]), np.float32)
@@ -87,7 +87,7 @@ def attention_gradient(
     g: Array, q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
 ) -> tuple[Array, Array, Array] | None:
     """Gradients by q, k and v, or `None` where the plain version is to do it."""
-    run = _found(GRADIENT, q, k, v, g)
+    run = _find_kernel(GRADIENT, q, k, v, g)
     if run is None:
         return None
     by_q, by_k, by_v = (np.empty(x.shape, np.float32) for x in (q, k, v))

@@ -34,14 +34,14 @@ _SHORT_RUN = 16
 """Numbers that lie side by side in a row of windows: fewer are copied faster column by column."""
 
 
-def _wide(xp: Any, dtype: Any) -> Any:
+def _sum_dtype(xp: Any, dtype: Any) -> Any:
     """The dtype to sum in."""
     return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind in "fV" else dtype
 
 
 def _factor(xp: Any, dtype: Any) -> Any:
     """The dtype to multiply matrices in: cuBLAS sums short floats as float32 by itself."""
-    return _wide(xp, dtype) if xp is np else dtype
+    return _sum_dtype(xp, dtype) if xp is np else dtype
 
 
 def _chunks(xp: Any, batch: int, bytes_each: int) -> Iterator[slice]:
@@ -136,7 +136,7 @@ def conv(
     """
     dtype = x.dtype
     by_channel = groups > 1 and kernel.shape[-2] == 1
-    worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
+    worked = _sum_dtype(xp, dtype) if by_channel else _factor(xp, dtype)
     x, kernel = x.astype(worked, copy=False), kernel.astype(worked, copy=False)
     y = xp.empty((x.shape[0], *w.out, kernel.shape[-1]), worked)
     if by_channel:
@@ -168,8 +168,8 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
     """What `conv` sends back to its input: each output spread over its window."""
     dtype = g.dtype
     by_channel = groups > 1 and kernel.shape[-2] == 1
-    wide = _wide(xp, dtype)
-    worked = wide if by_channel else _factor(xp, dtype)
+    sum_dtype = _sum_dtype(xp, dtype)
+    worked = sum_dtype if by_channel else _factor(xp, dtype)
     g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
     channels = kernel.shape[-2] * groups
     if xp is np and not by_channel:
@@ -179,7 +179,7 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
         if around is not None and kernel.shape[-1] <= 2 * channels:
             return conv(xp, around, g, _turn(kernel, groups), groups).astype(dtype, copy=False)
     at_once = xp is not np and not by_channel and _is_summed_at_once(xp, w, dtype)
-    result = xp.empty((g.shape[0], *w.sizes, channels), dtype if at_once else wide)
+    result = xp.empty((g.shape[0], *w.sizes, channels), dtype if at_once else sum_dtype)
     if by_channel:
         _depthwise_back(xp, w, g, kernel, result)
         return result.astype(dtype, copy=False)
@@ -195,7 +195,7 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
                 continue
             # Overlapping windows are summed in float32, and the sum is rounded once, as one product
             # would.
-            columns = columns.astype(wide, copy=False)
+            columns = columns.astype(sum_dtype, copy=False)
             if _is_pointwise(w):
                 result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
                 continue
@@ -247,7 +247,7 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
     dtype = x.dtype
     inside = x.shape[-1] // groups
     by_channel = groups > 1 and inside == 1
-    worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
+    worked = _sum_dtype(xp, dtype) if by_channel else _factor(xp, dtype)
     x, g = x.astype(worked, copy=False), g.astype(worked, copy=False)
     result = xp.zeros((*w.window, inside, g.shape[-1]), worked)
     if by_channel:
@@ -292,18 +292,18 @@ def _add_up(xp: Any, x: Array, axis: Any) -> Array:
 
 def _depthwise_back(xp: Any, w: Windows, g: Array, kernel: Array, result: Array) -> None:
     weights = _multiply(kernel, result.shape[-1])
-    wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
+    by_multiplier = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = xp.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
     for position in product(*map(range, w.window)):
-        padded[w.offset(position)] += _add_up(xp, wide * weights[position], -1)
+        padded[w.offset(position)] += _add_up(xp, by_multiplier * weights[position], -1)
     result[...] = padded[w.interior]
 
 
 def _depthwise_kernel(xp: Any, w: Windows, x: Array, g: Array, result: Array) -> None:
     padded = w.pad(xp, x)
     channels = x.shape[-1]
-    wide = g.reshape(*g.shape[:-1], channels, -1)
-    outer = tuple(range(wide.ndim - 2))
+    by_multiplier = g.reshape(*g.shape[:-1], channels, -1)
+    outer = tuple(range(by_multiplier.ndim - 2))
     for position in product(*map(range, w.window)):
         inputs = padded[w.offset(position)][..., None]
-        result[(*position, 0)] = _add_up(xp, inputs * wide, outer).reshape(-1)
+        result[(*position, 0)] = _add_up(xp, inputs * by_multiplier, outer).reshape(-1)

@@ -32,10 +32,10 @@ _NO_ROOM = np.empty((0, 0, 0), np.float32)
 CALLS = 1024
 
 
-def sixteens(filters: int, most: int = 4) -> int:
+def sixteens(filters: int, limit: int = 4) -> int:
     """How many times 16 filters are summed at a time: a number that wastes few of them."""
     total = -(-filters // 16)
-    return next(n for n in (4, 3, 2, 1) if n <= most and total % n == 0)
+    return next(n for n in (4, 3, 2, 1) if n <= limit and total % n == 0)
 
 
 def by_channel(channels: int, filters: int, groups: int) -> bool:

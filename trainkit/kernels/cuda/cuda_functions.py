@@ -100,8 +100,8 @@ def _arithmetic(sign: str) -> Text:
     def text(dtype: Any, x: str, y: str) -> str:
         if dtype.kind == "f":
             return f"{x} {sign} {y}"
-        wide = _find_unsigned(dtype)
-        return f"({type_of(dtype)})(({wide}){x} {sign} ({wide}){y})"
+        unsigned = _find_unsigned(dtype)
+        return f"({type_of(dtype)})(({unsigned}){x} {sign} ({unsigned}){y})"
 
     return text
 

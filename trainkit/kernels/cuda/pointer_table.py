@@ -57,9 +57,9 @@ def tables(
         sizes: their units, as the kernel counts them. Arrays of 0 are left out.
         extra: another number for each.
     """
-    chosen = [k for k, size in enumerate(sizes) if size]
-    for start in range(0, len(chosen), MOST):
-        some = chosen[start : start + MOST]
+    filled = [k for k, size in enumerate(sizes) if size]
+    for start in range(0, len(filled), MOST):
+        some = filled[start : start + MOST]
         table = np.zeros((), _RECORD)
         table["place"][: len(some)] = [arrays[k].data.ptr for k in some]
         table["size"][: len(some)] = [sizes[k] for k in some]

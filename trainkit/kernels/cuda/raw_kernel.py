@@ -39,9 +39,9 @@ def compiled(xp: Any, name: str, text: str, options: tuple[str, ...] = ROUNDED) 
     return kernel
 
 
-def blocks_for(count: int, threads: int = THREADS, most: int = MOST_BLOCKS) -> int:
+def blocks_for(count: int, threads: int = THREADS, limit: int = MOST_BLOCKS) -> int:
     """Blocks for `count` elements, one a thread, where threads go on if there are more."""
-    return max(1, min(-(-count // threads), most))
+    return max(1, min(-(-count // threads), limit))
 
 
 def _check_places(xp: Any, args: Sequence[Any]) -> None:

@@ -119,11 +119,11 @@ class _AttentionArrays:
         self.bias: Dims | None = None
         self.seen: Array | None = None
         if mask is not None:
-            wide = _whole_rows(xp, mask, q.shape[1], k.shape[1])
-            far = np.float32(_FAR_BELOW[q.dtype.name])
-            bias = xp.where(wide, np.float32(0), far).astype(q.dtype)
+            visible = _whole_rows(xp, mask, q.shape[1], k.shape[1])
+            penalty = np.float32(_FAR_BELOW[q.dtype.name])
+            bias = xp.where(visible, np.float32(0), penalty).astype(q.dtype)
             self.arrays["bias"], self.bias = bias, tuple(bias.shape)
-            self.seen = _sees_any(xp, wide, causal)
+            self.seen = _sees_any(xp, visible, causal)
 
     def hidden(self, xp: Any, x: Array) -> Array:
         """`x` (batch, targets, heads, size) with zeros for queries that see no source."""

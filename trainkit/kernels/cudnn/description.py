@@ -47,7 +47,7 @@ class Description:
         self.graph = cudnn.pygraph(
             io_data_type=real, intermediate_data_type=real, compute_data_type=real, **more
         )
-        self._places: dict[str, int] = {}
+        self._uids: dict[str, int] = {}
         self._by_value: set[str] = set()
 
     def kind(self, dtype: str) -> Any:
@@ -63,7 +63,7 @@ class Description:
             dim=list(dims),
             stride=list(strides),
             data_type=self.kind(dtype),
-            uid=self._place(name),
+            uid=self._new_uid(name),
         )
 
     def number(self, name: str, rank: int = 4) -> Any:
@@ -75,7 +75,7 @@ class Description:
             stride=[1] * rank,
             data_type=self.cudnn.data_type.FLOAT,
             is_pass_by_value=True,
-            uid=self._place(name),
+            uid=self._new_uid(name),
         )
 
     def output(self, tensor: Any, name: str, dims: Dims, strides: Dims, dtype: str) -> None:
@@ -85,16 +85,16 @@ class Description:
         tensor.set_data_type(self.kind(dtype))
         tensor.set_dim(list(dims))
         tensor.set_stride(list(strides))
-        tensor.set_uid(self._place(name))
+        tensor.set_uid(self._new_uid(name))
 
-    def _place(self, name: str) -> int:
-        self._places[name] = uid = len(self._places) + 1
+    def _new_uid(self, name: str) -> int:
+        self._uids[name] = uid = len(self._uids) + 1
         return uid
 
     def pack(self, arrays: dict[str, Any]) -> tuple[dict[int, int], list[Any]]:
         """What a call hands over: addresses by number, and what has to live until it returns."""
         addresses, live_arrays = {}, []
-        for name, uid in self._places.items():
+        for name, uid in self._uids.items():
             x = arrays[name]
             if name in self._by_value:
                 x = np.array([x], np.float32)

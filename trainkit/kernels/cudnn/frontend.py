@@ -35,7 +35,7 @@ class _OwnedHandle:
 
 
 @lru_cache(maxsize=1)
-def _found() -> tuple[Any, str]:
+def _import_frontend() -> tuple[Any, str]:
     """The module `cudnn` with an empty text, or `None` and why it can't be used."""
     try:
         import cudnn
@@ -48,12 +48,12 @@ def _found() -> tuple[Any, str]:
 
 def frontend() -> Any:
     """The module `cudnn`, or `None` where it can't be used."""
-    return _found()[0]
+    return _import_frontend()[0]
 
 
 def why_missing() -> str:
     """Why cuDNN can't be used; empty where it can, as far as is known."""
-    return _found()[1] or next(iter(_FAILED), "")
+    return _import_frontend()[1] or next(iter(_FAILED), "")
 
 
 def is_there() -> bool:

@@ -66,14 +66,14 @@ NUMBERS_CHOSEN = (
 
 def choose(mask: Array, a: Array, b: Array) -> Array | None:
     """`a` where the mask is true, else `b`, either of which may be a number; or `None`."""
-    chosen: Array | None
+    result: Array | None
     if b.dtype is _F32 and not b.ndim:
-        chosen = NUMBERS_CHOSEN[1](mask, a, float(b))
+        result = NUMBERS_CHOSEN[1](mask, a, float(b))
     elif a.dtype is _F32 and not a.ndim:
-        chosen = NUMBERS_CHOSEN[0](mask, float(a), b)
+        result = NUMBERS_CHOSEN[0](mask, float(a), b)
     else:
-        chosen = where(mask, a, b)
-    return chosen
+        result = where(mask, a, b)
+    return result
 
 
 # ------------------------------------------------------------------ bfloat16

@@ -53,9 +53,9 @@ def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> Non
             ufunc.at(sums, index, xp.ascontiguousarray(getattr(values, part)))
             setattr(out, part, sums)
     else:
-        wide = out.astype(np.int32 if out.dtype.kind in "biu" else np.float32)
-        ufunc.at(wide, index, values.astype(wide.dtype))
-        out[...] = wide.astype(out.dtype)
+        accumulator = out.astype(np.int32 if out.dtype.kind in "biu" else np.float32)
+        ufunc.at(accumulator, index, values.astype(accumulator.dtype))
+        out[...] = accumulator.astype(out.dtype)
 
 
 def all_inside(ids: Array, count: int) -> bool:

@@ -112,7 +112,7 @@ class ArrayKernel(Family):
         shares: int = 16,
     ) -> None:
         super().__init__(name, file, builder, exact)
-        self.fewest = max(fewest, asked, 1 if lies_here() else _least(plain))
+        self.fewest = max(fewest, asked, 1 if lies_here() else _fewest_elements(plain))
         self._layouts = takes, gives
         self._facts = {
             "plain": plain * 1e-9,
@@ -170,7 +170,7 @@ class ArrayKernel(Family):
         return self._call(*inputs)
 
 
-def _least(plain: float) -> int:
+def _fewest_elements(plain: float) -> int:
     """Elements from which on calls count, so that asking for a smaller one would be in vain."""
     return math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
 

@@ -319,9 +319,9 @@ def _plan(outer: int, rows: int, columns: int, group: int) -> _Plan:
         lanes *= 2
     slots, tiles = _THREADS // lanes, -(-columns // lanes)
 
-    def shared_out(least: int, most: int) -> tuple[int, int]:
-        """Pieces of the rows, and rows of a piece: at least `least` rows for each thread."""
-        pieces = min(-(-_BLOCKS * 2 // (tiles * outer)), -(-rows // (slots * least)), most)
+    def shared_out(minimum: int, maximum: int) -> tuple[int, int]:
+        """Pieces of the rows, and rows of a piece: at least `minimum` rows for each thread."""
+        pieces = min(-(-_BLOCKS * 2 // (tiles * outer)), -(-rows // (slots * minimum)), maximum)
         each = -(-rows // max(pieces, 1))
         return -(-rows // each), each
 
@@ -362,21 +362,25 @@ def normalized(
             each column has its own and there is one outer part, else `None`. They are of the dtype
             of the scale, if there is one, as `x` may be of a shorter one.
     """
-    kernels = ready(xp, x.dtype, MOMENTS, APPLIED) if _fits(x, group) else None
+    kernels = ready(xp, x.dtype, MOMENTS, APPLIED) if _has_small_groups(x, group) else None
     if kernels is None:
         return None
     outer, _, columns = dims
     plan = _plan(*dims, group)
-    vector_dtype, wide = _vector_dtype(x, scale), computed_in(x.dtype)
-    x, scale, offset = xp.ascontiguousarray(x), _vector(xp, scale, wide), _vector(xp, offset, wide)
-    means, spreads = xp.empty((2, outer, plan.parts, columns), wide)
+    vector_dtype, sum_dtype = _vector_dtype(x, scale), computed_in(x.dtype)
+    x, scale, offset = (
+        xp.ascontiguousarray(x),
+        _vector(xp, scale, sum_dtype),
+        _vector(xp, offset, sum_dtype),
+    )
+    means, spreads = xp.empty((2, outer, plan.parts, columns), sum_dtype)
     y = xp.empty(x.shape, x.dtype)
     alone = outer == group == 1
-    mean, variance = (xp.empty(columns, wide) if alone else None for _ in range(2))
+    mean, variance = (xp.empty(columns, sum_dtype) if alone else None for _ in range(2))
     blocks, sizes = plan.first
     kernels[0](blocks, (x, means, spreads, sizes), _THREADS)
     blocks, sizes = plan.second
-    tail = (means, spreads, sizes, plan.part_rows, wide(epsilon))
+    tail = (means, spreads, sizes, plan.part_rows, sum_dtype(epsilon))
     kernels[1](blocks, (x, scale, offset, y, mean, variance, *tail), _THREADS)
     return y, _vector(xp, mean, vector_dtype), _vector(xp, variance, vector_dtype)
 
@@ -400,22 +404,22 @@ def normalized_gradient(
     """
     outer, _, columns = dims
     alone = outer == group == 1
-    fits = _fits(x, group) and g.dtype == x.dtype
+    fits = _has_small_groups(x, group) and g.dtype == x.dtype
     kernels = ready(xp, x.dtype, PRODUCTS, BACK) if fits else None
     if kernels is None:
         return None
     plan = _plan(*dims, group)
-    vector_dtype, wide = _vector_dtype(x, scale), computed_in(x.dtype)
+    vector_dtype, sum_dtype = _vector_dtype(x, scale), computed_in(x.dtype)
     g, x = map(xp.ascontiguousarray, (g, x))
-    scale, by_mean, by_variance = (_vector(xp, a, wide) for a in (scale, by_mean, by_variance))
-    partial_sums = xp.empty((4, outer, plan.parts, columns), wide)
+    scale, by_mean, by_variance = (_vector(xp, a, sum_dtype) for a in (scale, by_mean, by_variance))
+    partial_sums = xp.empty((4, outer, plan.parts, columns), sum_dtype)
     by_x = xp.empty(x.shape, x.dtype)
-    by_scale, by_offset = (xp.empty(columns, wide) if alone else None for _ in range(2))
+    by_scale, by_offset = (xp.empty(columns, sum_dtype) if alone else None for _ in range(2))
     blocks, sizes = plan.first
     kernels[0](blocks, (g, x, partial_sums, sizes), _THREADS)
     blocks, sizes = plan.second
     arrays = (g, x, scale, by_mean, by_variance, by_x, by_scale, by_offset, partial_sums)
-    kernels[1](blocks, (*arrays, sizes, plan.part_rows, wide(epsilon)), _THREADS)
+    kernels[1](blocks, (*arrays, sizes, plan.part_rows, sum_dtype(epsilon)), _THREADS)
     return by_x, _vector(xp, by_scale, vector_dtype), _vector(xp, by_offset, vector_dtype)
 
 
@@ -430,17 +434,18 @@ def moments(
     if kernels is None:
         return None
     outer, _, columns = dims
-    plan, wide = _plan(*dims, 1), computed_in(x.dtype)
-    means, spreads = xp.empty((2, outer, plan.parts, columns), wide)
-    mean, factor = (xp.empty(columns, wide) for _ in range(2))
+    plan, sum_dtype = _plan(*dims, 1), computed_in(x.dtype)
+    means, spreads = xp.empty((2, outer, plan.parts, columns), sum_dtype)
+    mean, factor = (xp.empty(columns, sum_dtype) for _ in range(2))
     blocks, sizes = plan.first
     kernels[0](blocks, (xp.ascontiguousarray(x), means, spreads, sizes), _THREADS)
-    tail = (sizes, plan.part_rows, wide(epsilon))
+    tail = (sizes, plan.part_rows, sum_dtype(epsilon))
     kernels[1](-(-columns // int(sizes["lanes"])), (means, spreads, mean, factor, *tail), _THREADS)
     return mean, factor
 
 
-def _fits(x: Array, group: int) -> bool:
+def _has_small_groups(x: Array, group: int) -> bool:
+    """Whether the kernels serve: there are elements, in groups of few enough columns."""
     return bool(x.size) and group <= LARGEST_GROUP
 
 

@@ -33,7 +33,7 @@ PACKED = 8
 """Short floats that a thread of cuDNN loads at once, so what features are a multiple of."""
 
 
-def _is_for_cudnn(x: Array, features: int, least: int = PACKED) -> bool:
+def _is_for_cudnn(x: Array, features: int, fewest: int = PACKED) -> bool:
     """Whether cuDNN serves a forward call that nobody has measured.
 
     Own kernels load an element at a time: a whole line of a cache for the threads of a warp in
@@ -41,7 +41,7 @@ def _is_for_cudnn(x: Array, features: int, least: int = PACKED) -> bool:
     be made again, so these stay with the own kernels.
     """
     large = x.size >= LARGE and x.dtype.itemsize == 2
-    return large and features >= least and features % PACKED == 0
+    return large and features >= fewest and features % PACKED == 0
 
 
 def _serve(

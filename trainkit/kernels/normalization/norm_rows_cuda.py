@@ -39,10 +39,10 @@ __device__ inline S stored(A a) { return a; }
 
 def _of_parameters(name: str, text: str) -> tuple[TypedKernel, TypedKernel]:
     """A kernel with scale and offset, `S`, of the elements' type, and of that computed in."""
-    wide = text.replace(f" {name}(", f" {name}_wide(")
+    body = text.replace(f" {name}(", f" {name}_wide(")
     return (
         TypedKernel(name, _SHORT_PARAMETERS + text),
-        TypedKernel(f"{name}_wide", _WIDE_PARAMETERS + wide),
+        TypedKernel(f"{name}_wide", _WIDE_PARAMETERS + body),
     )
 
 
@@ -324,9 +324,9 @@ def moments(
     kernels = ready(xp, x.dtype, MOMENTS) if x.size else None
     if kernels is None:
         return None
-    rows, wide = x.size // width, computed_in(x.dtype)
+    rows, sum_dtype = x.size // width, computed_in(x.dtype)
     threads, blocks, numbers = _plan(rows, min(width, WIDEST), EACH, x.dtype, centred, epsilon)
-    mean, factor = (xp.empty(rows, wide) for _ in range(2))
+    mean, factor = (xp.empty(rows, sum_dtype) for _ in range(2))
     count, _, *settings = numbers
     arguments = (xp.ascontiguousarray(x), mean, factor, count, np.int32(width), *settings)
     kernels[0](min(blocks, 1 << 16), arguments, threads)

@@ -46,7 +46,7 @@ rectified_gradient = ArrayKernel(
 """`g` of (g, y) where y is above 0, and its sum for each feature, or `None`."""
 
 
-def _found(families: dict[Any, kernel_family.Family], passes: int, *arrays: Array) -> Any:
+def _find_kernel(families: dict[Any, kernel_family.Family], passes: int, *arrays: Array) -> Any:
     """The compiled kernel for these arrays, or `None`."""
     family, dtype = families.get(arrays[0].dtype), arrays[0].dtype
     if family is None or any(a.dtype != dtype or not a.size for a in arrays):
@@ -155,7 +155,7 @@ def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
     if any(a.dtype != dtype for a in (g, y)):
         return None
     g, x, y = _addable(w, g, x, y) if dtype is _BF16 else (g, x, y)
-    run = _found(MAX_POOL_GRADIENT, 6, g, x, y)
+    run = _find_kernel(MAX_POOL_GRADIENT, 6, g, x, y)
     if run is None:
         return None
     result = np.empty(x.shape, x.dtype)
@@ -169,7 +169,7 @@ def average_pool_gradient(w: Windows, g: Array) -> Array | None:
     if _divides_otherwise(w):
         return None
     (g,) = _addable(w, g) if dtype is _BF16 else (g,)
-    run = _found(AVERAGE_POOL_GRADIENT, 6, g)
+    run = _find_kernel(AVERAGE_POOL_GRADIENT, 6, g)
     if run is None:
         return None
     result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), g.dtype)

@@ -59,10 +59,10 @@ class _Draws:
         self._open: tuple[Any, Any] = (None, None)
 
     def _parameter(self, p: Array, dims: tuple[int, ...]) -> tuple[Array, Any]:
-        wide = p.astype(np.float64, copy=False)
-        if wide.size == 1:
-            return wide, np.int64(0)
-        return self.xp.ascontiguousarray(self.xp.broadcast_to(wide, dims)), np.int64(1)
+        doubles = p.astype(np.float64, copy=False)
+        if doubles.size == 1:
+            return doubles, np.int64(0)
+        return self.xp.ascontiguousarray(self.xp.broadcast_to(doubles, dims)), np.int64(1)
 
     @property
     def parameter(self) -> tuple[Array, Any]:

@@ -39,7 +39,7 @@ STEP_SECONDS = 3e-5
 """What the calls of NumPy take for one step, whatever its size."""
 
 
-def _found(
+def _find_kernel(
     family: kernel_family.Family, steps: int, batch: int, kernel: Array, *arrays: Array
 ) -> Any:
     """The kernel `run(...)` with its pool and parts, or `None`."""
@@ -84,7 +84,7 @@ def lstm(
     With `hidden_alone` the last two are `None`: each step writes them over those of the one before.
     """
     batch, steps, _ = projected.shape
-    run = _found(LSTM, steps, batch, kernel, projected, h, c)
+    run = _find_kernel(LSTM, steps, batch, kernel, projected, h, c)
     if run is None:
         return None
     units = kernel.shape[0]
@@ -110,7 +110,7 @@ def lstm_gradient(
     """Gradients by projected inputs, first h and c, and recurrent kernel, or `None`."""
     batch, steps, units = hidden.shape
     operands = (by_hidden, c, memory, gates, *(() if by_memory is None else (by_memory,)))
-    run = _found(LSTM_GRADIENT, steps, batch, kernel, *operands)
+    run = _find_kernel(LSTM_GRADIENT, steps, batch, kernel, *operands)
     if run is None:
         return None
     if by_memory is None:
@@ -140,7 +140,7 @@ def gru(
     """
     batch, steps, _ = projected.shape
     operands = (projected, h) if bias is None else (projected, h, bias)
-    run = _found(GRU[reset_after], steps, batch, kernel, *operands)
+    run = _find_kernel(GRU[reset_after], steps, batch, kernel, *operands)
     if run is None:
         return None
     units = kernel.shape[0]
@@ -162,7 +162,7 @@ def gru_gradient(
 ) -> tuple[Array, ...] | None:
     """Gradients by projected inputs, first h, recurrent kernel and its bias, or `None`."""
     batch, steps, units = hidden.shape
-    run = _found(GRU_GRADIENT[reset_after], steps, batch, kernel, by_hidden, h, hidden, gates)
+    run = _find_kernel(GRU_GRADIENT[reset_after], steps, batch, kernel, by_hidden, h, hidden, gates)
     if run is None:
         return None
     grads = np.empty((batch, steps, 3 * units), np.float32)

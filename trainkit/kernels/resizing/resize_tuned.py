@@ -49,8 +49,8 @@ def resize(x: Array, rows: Bands, columns: Bands) -> Array | None:
     if x.dtype is not _F32 or not x.size or x.shape[1:3] != (rows.old, columns.old):
         return None
     batch, height, width, channels = x.shape
-    high, wide = len(rows.bands), len(columns.bands)
-    y = np.empty((batch, high, wide, channels), np.float32)
+    high, y_width = len(rows.bands), len(columns.bands)
+    y = np.empty((batch, high, y_width, channels), np.float32)
     products = y.size * (rows.weights.shape[1] + columns.weights.shape[1])
     run = (ENLARGE if high > height else SHRINK).find((), BYTE_SECONDS * 10 * (x.nbytes + y.nbytes))
     if run is None:

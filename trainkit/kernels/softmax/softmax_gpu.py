@@ -157,11 +157,11 @@ def shares(
     Returns:
         False, with nothing done, where there is no kernel.
     """
-    far: tuple[int, ...] = (0, 0, 0, 0)
+    strides: tuple[int, ...] = (0, 0, 0, 0)
     if mask is not None:
         pairs = zip(mask.shape, mask.strides, strict=True)
-        far = tuple(0 if n == 1 else step // mask.itemsize for n, step in pairs)
-    sizes = np.array((*scores.shape[1:], first, *far, causal), _SCORES)
+        strides = tuple(0 if n == 1 else step // mask.itemsize for n, step in pairs)
+    sizes = np.array((*scores.shape[1:], first, *strides, causal), _SCORES)
     factor = computed_in(scores.dtype)(scale)
     return _launch(xp, cuda.SHARES, scores, scores.shape[-1], scores, mask, factor, sizes)
 

@@ -48,15 +48,15 @@ def order_of_rows(xp: Any, x: Array, falling: bool = False) -> Array | None:
     return positions
 
 
-def picked(xp: Any, x: Array, positions: Array, most: int) -> Array | None:
-    """The first `most` elements of each row of `x` in the order `positions`, both (rows, n)."""
+def picked(xp: Any, x: Array, positions: Array, count: int) -> Array | None:
+    """The first `count` elements of each row of `x` in the order `positions`, both (rows, n)."""
     kernel = texts.picked_in_rows(x.dtype.itemsize)
     if not kernel.is_there(xp):
         return None
     x = xp.ascontiguousarray(x)
-    out = xp.empty((x.shape[0], most), x.dtype)
+    out = xp.empty((x.shape[0], count), x.dtype)
     if out.size:
-        sizes = (np.int32(x.shape[1]), np.int32(most), np.int64(out.size))
+        sizes = (np.int32(x.shape[1]), np.int32(count), np.int64(out.size))
         kernel(blocks_for(out.size), (x, positions, out, *sizes))
     return out
 

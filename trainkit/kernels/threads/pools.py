@@ -82,13 +82,13 @@ def _size_kernels(count: int) -> None:
     Raises:
         FailedPreconditionError: Numba has been imported, and made for fewer.
     """
-    most = _loaded_kernel_threads()
-    if not most:
+    limit = _loaded_kernel_threads()
+    if not limit:
         os.environ["NUMBA_NUM_THREADS"] = str(count)  # read once, when Numba is imported
         return
-    if count > most:
+    if count > limit:
         raise FailedPreconditionError(
-            f"set_intra_op_parallelism_threads: Numba is loaded with {most} threads for compiled "
+            f"set_intra_op_parallelism_threads: Numba is loaded with {limit} threads for compiled "
             f"kernels and can't have {count} any more; call this before the first kernel is "
             f"compiled, or set NUMBA_NUM_THREADS={count} before Python starts"
         )
@@ -97,9 +97,9 @@ def _size_kernels(count: int) -> None:
 
 def follow() -> None:
     """Let kernels called by this new thread use as many threads as was set; Numba's own is all."""
-    most = _loaded_kernel_threads()
-    if _Chosen.compute and most:
-        sys.modules["numba"].set_num_threads(min(_Chosen.compute, most))
+    limit = _loaded_kernel_threads()
+    if _Chosen.compute and limit:
+        sys.modules["numba"].set_num_threads(min(_Chosen.compute, limit))
 
 
 # ------------------------------------------------------------------ the sizes
@@ -160,13 +160,13 @@ def set_compute_threads(count: int) -> None:
         UnimplementedError: NumPy's BLAS is another.
         FailedPreconditionError: the kernels' threads are fewer, and there to stay.
     """
-    most = most_blas_threads()
-    if most and count > most:
+    limit = most_blas_threads()
+    if limit and count > limit:
         raise InvalidArgumentError(
-            f"set_intra_op_parallelism_threads: NumPy's OpenBLAS was built for at most {most} "
+            f"set_intra_op_parallelism_threads: NumPy's OpenBLAS was built for at most {limit} "
             f"threads, got {count}"
         )
-    threads = count or min(filter(None, (core_count(), most, _loaded_kernel_threads())))
+    threads = count or min(filter(None, (core_count(), limit, _loaded_kernel_threads())))
     if not blas_threads():
         raise UnimplementedError(
             "set_intra_op_parallelism_threads: NumPy's BLAS library is not OpenBLAS; set its own "

@@ -202,15 +202,17 @@ class RandomZoom(AffineLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         shape = (frame.batch, 1)
         tall = self._uniform(shape, 1.0 + self.height_lower, 1.0 + self.height_upper, seed)
-        wide = tall
+        width_zoom = tall
         if self.width_factor is not None:
-            wide = self._uniform(shape, 1.0 + self.width_lower, 1.0 + self.width_upper, seed)
-        return {"height_zoom": tall, "width_zoom": wide}
+            width_zoom = self._uniform(shape, 1.0 + self.width_lower, 1.0 + self.width_upper, seed)
+        return {"height_zoom": tall, "width_zoom": width_zoom}
 
     def _numbers(self, transformation: Any, height: Any, width: Any) -> list[Any]:
-        tall, wide = (_floats(transformation[f"{side}_zoom"], 0) for side in ("height", "width"))
+        tall, width_zoom = (
+            _floats(transformation[f"{side}_zoom"], 0) for side in ("height", "width")
+        )
         x, y = (ops.cast(n, "float32") * 0.5 - 0.5 for n in (width, height))
-        return [wide, 0.0, (1.0 - wide) * x, 0.0, tall, (1.0 - tall) * y]
+        return [width_zoom, 0.0, (1.0 - width_zoom) * x, 0.0, tall, (1.0 - tall) * y]
 
 
 class RandomShear(AffineLayer):

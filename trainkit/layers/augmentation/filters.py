@@ -106,9 +106,9 @@ class RandomGaussianBlur(RandomImageLayer):
         self.value_range = value_range_of(self, value_range)
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
-        chosen = self._chosen(frame, self.factor, seed)
+        is_applied = self._draw_flags(frame, self.factor, seed)
         sigma = self._uniform((2,), *self.sigma, at_once(seed), self.compute_dtype) + 1e-6
-        return {"should_apply_blur": chosen, "blur_factor": sigma}
+        return {"should_apply_blur": is_applied, "blur_factor": sigma}
 
     def _augment(self, images: Any, transformation: Any) -> Any:
         blurred = ops.image.gaussian_blur(
@@ -117,8 +117,8 @@ class RandomGaussianBlur(RandomImageLayer):
             sigma=transformation["blur_factor"],
             data_format=self.data_format,
         )
-        chosen = ops.reshape(transformation["should_apply_blur"], (-1, 1, 1, 1))
-        return clipped(ops.where(chosen, blurred, images), self.value_range)
+        is_applied = ops.reshape(transformation["should_apply_blur"], (-1, 1, 1, 1))
+        return clipped(ops.where(is_applied, blurred, images), self.value_range)
 
 
 def _window_size(size: Any) -> tuple[int, int]:

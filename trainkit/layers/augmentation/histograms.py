@@ -155,8 +155,8 @@ class ContrastLimitedAdaptiveHistogramEqualization(ImageLayer):
                 f"{tuple(x.shape)}"
             )
         (rows, columns), batch = self.tile_grid_size, ops.shape(x)[0]
-        tall, wide = -(-height // rows), -(-width // columns)
-        ends = ((0, 0), (0, tall * rows - height), (0, wide * columns - width), (0, 0))
+        tall, tile_width = -(-height // rows), -(-width // columns)
+        ends = ((0, 0), (0, tall * rows - height), (0, tile_width * columns - width), (0, 0))
         padded = ops.pad(x, ends, mode="symmetric") if np.any(ends) else x
         levels = ops.cast(ops.clip(padded, *_BYTE), "int32")
         numbers = ops.reshape(ops.arange(batch, dtype="int32"), (-1, 1, 1, 1)) * (rows * columns)
@@ -168,14 +168,14 @@ class ContrastLimitedAdaptiveHistogramEqualization(ImageLayer):
 
         row, column = (
             np.repeat(np.arange(n, dtype=np.int32), size)
-            for n, size in ((rows, tall), (columns, wide))
+            for n, size in ((rows, tall), (columns, tile_width))
         )
         counts = _histograms(
             tables(row, column) + levels, batch * (rows * columns * channels), _LEVELS
         )
-        table = ops.reshape(self._table(ops.cast(counts, "float32"), tall * wide), (-1,))
+        table = ops.reshape(self._table(ops.cast(counts, "float32"), tall * tile_width), (-1,))
         top, bottom, down = _neighbours(rows, tall)
-        left, right, across = _neighbours(columns, wide)
+        left, right, across = _neighbours(columns, tile_width)
 
         def between(row: Any) -> Any:
             values = [ops.take(table, tables(row, column) + levels) for column in (left, right)]

@@ -329,7 +329,7 @@ class RandomImageLayer(ImageLayer):
             shape=shape, minval=low, maxval=high, dtype=dtype, seed=seed
         )
 
-    def _chosen(self, frame: ImageFrame, factor: tuple[float, float], seed: Any) -> Any:
+    def _draw_flags(self, frame: ImageFrame, factor: tuple[float, float], seed: Any) -> Any:
         """Which images are changed, (batch,): each with a probability drawn from `factor`."""
         probability = self._uniform((frame.batch,), *factor, seed)
         return self._uniform((frame.batch,), 0.0, 1.0, seed) < probability

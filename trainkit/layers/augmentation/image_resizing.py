@@ -18,8 +18,8 @@ def widest_window(height: int, width: int, rows: int, columns: int) -> tuple[int
         Its top, left, height and width.
     """
     tall = max(min(height, int(width * rows / columns)), 1)
-    wide = max(min(width, int(height * columns / rows)), 1)
-    return (height - tall) // 2, (width - wide) // 2, tall, wide
+    window_width = max(min(width, int(height * columns / rows)), 1)
+    return (height - tall) // 2, (width - window_width) // 2, tall, window_width
 
 
 class SizingLayer(ImageLayer):

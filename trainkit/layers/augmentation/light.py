@@ -115,8 +115,8 @@ class RandomInvert(RandomImageLayer):
         self.value_range = value_range_of(self, value_range)
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
-        return {"apply_inversion": self._chosen(frame, self.factor, seed)}
+        return {"apply_inversion": self._draw_flags(frame, self.factor, seed)}
 
     def _augment(self, images: Any, transformation: Any) -> Any:
-        chosen = ops.reshape(transformation["apply_inversion"], (-1, 1, 1, 1))
-        return ops.where(chosen, self.value_range[1] - images, images)
+        is_applied = ops.reshape(transformation["apply_inversion"], (-1, 1, 1, 1))
+        return ops.where(is_applied, self.value_range[1] - images, images)

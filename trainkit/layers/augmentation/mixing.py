@@ -91,9 +91,9 @@ class RandomErasing(_WindowLayer):
         sides = ops.sqrt(self._uniform((frame.batch, 2), *self.scale, seed, dtype))
         x = self._edges(frame.width, sides[:, 0], frame, seed)
         y = self._edges(frame.height, sides[:, 1], frame, seed)
-        chosen = self._chosen(frame, self.factor, seed)
+        is_applied = self._draw_flags(frame, self.factor, seed)
         return {
-            "apply_erasing": chosen,
+            "apply_erasing": is_applied,
             "batch_masks": self._inside(frame, x, y),
             "fill_value": clipped(self._make_filling(frame, seed), self.value_range),
         }
@@ -109,8 +109,8 @@ class RandomErasing(_WindowLayer):
         return ops.reshape(filling, (3, 1, 1))
 
     def _augment(self, images: Any, transformation: Any) -> Any:
-        chosen = ops.reshape(transformation["apply_erasing"], (-1, 1, 1, 1))
-        erased = ops.logical_and(chosen, transformation["batch_masks"])
+        is_applied = ops.reshape(transformation["apply_erasing"], (-1, 1, 1, 1))
+        erased = ops.logical_and(is_applied, transformation["batch_masks"])
         return ops.where(erased, ops.cast(transformation["fill_value"], images.dtype), images)
 
 

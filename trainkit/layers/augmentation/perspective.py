@@ -52,15 +52,15 @@ class RandomPerspective(MovingLayer):
         self.scale = share(self, "scale", scale)
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
-        chosen, dtype = self._chosen(frame, self.factor, seed), self.compute_dtype
+        is_applied, dtype = self._draw_flags(frame, self.factor, seed), self.compute_dtype
         half = 0.5 * self.scale
         moves = self._uniform((frame.batch, 4, 2), -half, half, seed, dtype)
         right, bottom = (ops.cast(n, dtype) - 1.0 for n in (frame.width, frame.height))
         x = ops.stack([right * 0, right, right * 0, right])
         start = ops.stack([x, ops.stack([bottom * 0, bottom * 0, bottom, bottom])], axis=-1)
         start = ops.expand_dims(start, 0) + ops.zeros_like(moves)
-        end = ops.where(chosen[:, None, None], start * (moves + 1.0), start)
-        return {"apply_perspective": chosen, "start_points": start, "end_points": end}
+        end = ops.where(is_applied[:, None, None], start * (moves + 1.0), start)
+        return {"apply_perspective": is_applied, "start_points": start, "end_points": end}
 
     def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         outputs = ops.image.perspective_transform(
@@ -83,8 +83,8 @@ class RandomPerspective(MovingLayer):
         a0, a1, a2, b0, b1, b2, c0, c1 = (forward[:, i] for i in range(8))
         depth = c0 * x + c1 * y + 1.0
         moved = around((a0 * x + a1 * y + a2) / depth, (b0 * x + b1 * y + b2) / depth)
-        chosen = ops.reshape(transformation["apply_perspective"], (-1, 1, 1))
-        return ops.where(chosen, moved, boxes)
+        is_applied = ops.reshape(transformation["apply_perspective"], (-1, 1, 1))
+        return ops.where(is_applied, moved, boxes)
 
 
 class RandomElasticTransform(MovingLayer):
@@ -134,11 +134,11 @@ class RandomElasticTransform(MovingLayer):
         return super().get_random_transformation(data, training, seed)
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
-        chosen = self._chosen(frame, self.factor, seed)
+        is_applied = self._draw_flags(frame, self.factor, seed)
         strength = self._uniform((), *self.scale, seed, self.compute_dtype)
         # One seed for images and masks, which so drift alike.
         words = self.backend.random.randint((2,), 0, 2**31 - 1, dtype="int32", seed=at_once(seed))
-        return {"apply_transform": chosen, "distortion_factor": strength, "seed": words}
+        return {"apply_transform": is_applied, "distortion_factor": strength, "seed": words}
 
     def _augment(self, images: Any, transformation: Any) -> Any:
         return clipped(super()._augment(images, transformation), self.value_range)
@@ -162,6 +162,6 @@ class RandomElasticTransform(MovingLayer):
         return ops.where(_for_each(images, transformation["apply_transform"]), outputs, images)
 
 
-def _for_each(images: Any, chosen: Any) -> Any:
+def _for_each(images: Any, flags: Any) -> Any:
     """A choice for each image, (batch,), in a shape that broadcasts with a batch or one image."""
-    return ops.reshape(chosen, (-1, 1, 1, 1) if len(images.shape) == 4 else (1, 1, 1))
+    return ops.reshape(flags, (-1, 1, 1, 1) if len(images.shape) == 4 else (1, 1, 1))

@@ -74,10 +74,10 @@ def freeze_alone(layer: Any, numbers: Any) -> None:
 
 def forget_parts(layer: Any) -> None:
     """Forget what was gathered of `layer`, whose parts are others now."""
-    layer.__dict__["_found"] = None
+    layer.__dict__["_parts_of"] = None
 
 
-def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
+def _parts_of(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
     """Own variables, generators and other parts of `layer`.
 
     They are kept until an attribute is set. While there are containers, which may grow, only the
@@ -85,7 +85,7 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
     """
     # None: an attribute was set since. A list: the attributes, some of them containers, which grow
     # without telling anybody. A tuple: all three lists, good until an attribute is set.
-    cached = layer.__dict__.get("_found")
+    cached = layer.__dict__.get("_parts_of")
     if type(cached) is not tuple:
         parts = list(Trackable.parts(layer).values()) if cached is None else cached
         flat = once(leaves(parts))
@@ -95,7 +95,7 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
         sources = [part for part in flat if hasattr(type(part), "_is_generator")]
         cached = own, sources, [part for part in flat if not isinstance(part, Variable)]
         may_grow = any(isinstance(part, _CONTAINERS) for part in parts)
-        layer.__dict__["_found"] = parts if may_grow else cached
+        layer.__dict__["_parts_of"] = parts if may_grow else cached
     return cached
 
 
@@ -105,12 +105,12 @@ def own_variables(layer: Any) -> list[Variable]:
     Those that were created trainable come first, also those of them that are frozen now: a file,
     and what is loaded from it, have one order then.
     """
-    return _found(layer)[0]
+    return _parts_of(layer)[0]
 
 
 def generators(layer: Any) -> list[Any]:
     """The random generators that `layer` holds itself."""
-    return _found(layer)[1]
+    return _parts_of(layer)[1]
 
 
 def parts_without_variables(owner: Trackable) -> list[Any]:
@@ -118,15 +118,15 @@ def parts_without_variables(owner: Trackable) -> list[Any]:
 
     That of a layer is gathered once, until an attribute of it is set.
     """
-    if "_found" in owner.__dict__:
-        return _found(owner)[2]
+    if "_parts_of" in owner.__dict__:
+        return _parts_of(owner)[2]
     parts = leaves(type(owner).parts(owner).values())
     return [part for part in parts if not isinstance(part, Variable)]
 
 
 def sublayers(layer: Any, kind: type) -> list[Any]:
     """The layers (instances of `kind`) among the attributes of `layer`."""
-    return [part for part in _found(layer)[2] if isinstance(part, kind)]
+    return [part for part in _parts_of(layer)[2] if isinstance(part, kind)]
 
 
 def is_metric(part: Any) -> bool:
@@ -136,7 +136,7 @@ def is_metric(part: Any) -> bool:
 
 def metrics(root: Any, kind: type) -> list[Any]:
     """The metrics among the attributes of `root` and of the layers inside, each once."""
-    return once(m for layer in all_layers(root, kind) for m in _found(layer)[2] if is_metric(m))
+    return once(m for layer in all_layers(root, kind) for m in _parts_of(layer)[2] if is_metric(m))
 
 
 def all_layers(root: Any, kind: type) -> list[Any]:
@@ -148,7 +148,7 @@ def all_layers(root: Any, kind: type) -> list[Any]:
         if id(layer) not in by_id:
             by_id[id(layer)] = layer
             # Reversed, as the stack gives the last one first: attributes come in their order.
-            stack.extend(part for part in reversed(_found(layer)[2]) if isinstance(part, kind))
+            stack.extend(part for part in reversed(_parts_of(layer)[2]) if isinstance(part, kind))
     return list(by_id.values())
 
 
@@ -162,7 +162,7 @@ def gathered(root: Any, kind: type, with_states: bool) -> list[Variable]:
     """
     variables: dict[int, Variable] = {}
     for layer in all_layers(root, kind):
-        own, sources, _ = _found(layer)
+        own, sources, _ = _parts_of(layer)
         for variable in own:
             variables.setdefault(id(variable), variable)
         # After the weights of the same layer, where Keras has them, too.

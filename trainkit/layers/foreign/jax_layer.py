@@ -305,9 +305,9 @@ class _CompiledCall:
     def gradients(self, smooth: Any, used: Any, arrays: Any, upstream: Any) -> Any:
         """Gradients of the results `used` by the arrays `smooth`."""
 
-        def part(*chosen: Any) -> Any:
+        def part(*differentiated: Any) -> Any:
             items = list(arrays)
-            for i, x in zip(smooth, chosen, strict=True):
+            for i, x in zip(smooth, differentiated, strict=True):
                 items[i] = x
             results = self.flat(*items)
             return [results[i] for i in used]

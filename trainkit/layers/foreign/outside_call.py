@@ -48,8 +48,8 @@ def call_outside(
             like = [TensorSpec(tensors[i].shape, tensors[i].dtype) for i in smooth]
             operands = [*outputs, *[upstream[i] for i in used], *tensors]
             by_smooth = iter(_once(name, backward, operands, like))
-            chosen = set(smooth)
-            gradients = [next(by_smooth) if i in chosen else None for i in range(len(tensors))]
+            positions = set(smooth)
+            gradients = [next(by_smooth) if i in positions else None for i in range(len(tensors))]
             return gradients
 
         return tuple(outputs), gradient

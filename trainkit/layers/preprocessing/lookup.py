@@ -305,8 +305,8 @@ class Lookup(Layer):
     def _encode(self, indices: Any) -> Any:
         if self.output_mode == "int":
             return indices
-        most = self.max_tokens if self.pad_to_max_tokens else None
-        depth = self.vocabulary_size() if most is None else most
+        size = self.max_tokens if self.pad_to_max_tokens else None
+        depth = self.vocabulary_size() if size is None else size
         dtype = self._wanted or ("float32" if self.output_mode == "tf_idf" else "int64")
         mode = "count" if self.output_mode == "tf_idf" else self.output_mode
         vectors = encoded(indices, mode, depth, dtype)

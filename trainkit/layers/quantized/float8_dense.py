@@ -92,8 +92,8 @@ class Float8(Projection):
 
 def _update_scale(x: Any, scale: Any, history: Any, kind: str) -> tuple[Any, Any]:
     """The next scale and history, after `x`."""
-    most = FLOAT8[kind][2]
-    new_scale = compute_float8_scale(ops.max(history, axis=0), scale, most)
+    greatest = FLOAT8[kind][2]
+    new_scale = compute_float8_scale(ops.max(history, axis=0), scale, greatest)
     return new_scale, compute_float8_amax_history(x, history)
 
 

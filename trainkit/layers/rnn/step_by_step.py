@@ -116,11 +116,11 @@ class StepByStep:
             return output, list(new)
         if self._zero_output or before is None:
             before = ops.zeros_like(output)
-        states = nest.map_structure(lambda a, b: _chosen(step_mask, a, b), list(new), list(old))
-        return _chosen(step_mask, output, before), states
+        states = nest.map_structure(lambda a, b: _select(step_mask, a, b), list(new), list(old))
+        return _select(step_mask, output, before), states
 
 
-def _chosen(mask: Any, a: Any, b: Any) -> Any:
+def _select(mask: Any, a: Any, b: Any) -> Any:
     """`a` for the samples that the mask (batch,) keeps, else `b`."""
     mask = ops.cast(mask, "bool")
     for _ in range(len(a.shape) - 1):

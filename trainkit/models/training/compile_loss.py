@@ -158,15 +158,15 @@ class CompiledLoss:
                 raise
         # targets for the outputs with a loss alone
         leaves = dict(zip(used, flat, strict=True))
-        return _place(y_pred, (), leaves)
+        return _nest_leaves(y_pred, (), leaves)
 
 
-def _place(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
+def _nest_leaves(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
     if isinstance(like, dict):
         keys = nest.sorted_keys(like)
-        return rebuilt(like, [_place(like[key], (*path, key), leaves) for key in keys])
+        return rebuilt(like, [_nest_leaves(like[key], (*path, key), leaves) for key in keys])
     if isinstance(like, list | tuple):
-        return rebuilt(like, [_place(y, (*path, i), leaves) for i, y in enumerate(like)])
+        return rebuilt(like, [_nest_leaves(y, (*path, i), leaves) for i, y in enumerate(like)])
     return leaves.get(path)
 
 

@@ -261,17 +261,17 @@ def _of_categorical(
             "labels at once use 'binary_crossentropy'."
         )
         return
-    least = values.min()
+    lowest = values.min()
     if not logits:
-        if least < -1e-3:
+        if lowest < -1e-3:
             yield (
                 f"loss {name!r} takes probabilities, and some outputs are negative, such as "
-                f"{least:.3g}: give it from_logits=True, or the last layer "
+                f"{lowest:.3g}: give it from_logits=True, or the last layer "
                 "activation='softmax'."
             )
         return
     # the outputs of a language model are large: what one look rules out is not added up
-    if not (least >= 0 and values.max() <= 1):
+    if not (lowest >= 0 and values.max() <= 1):
         return
     sums = values.sum(axis=axis, dtype=np.float64)
     if sums.size > 1 and np.abs(sums - 1).max() < 1e-2:

@@ -151,9 +151,9 @@ class TrainingRun(Trackable):
             first = self._at_first.get(name, {})
             now = attribute_state.texts_of(callback, _names_of_package(type(callback)))
             pairs = {key: (first.get(key), text) for key, text in now.items()}
-            chosen = {key: pair for key, pair in pairs.items() if unchanged or pair[0] != pair[1]}
-            if chosen:
-                arrays[_ATTRIBUTES + name] = attribute_state.packed(chosen)
+            changes = {key: pair for key, pair in pairs.items() if unchanged or pair[0] != pair[1]}
+            if changes:
+                arrays[_ATTRIBUTES + name] = attribute_state.packed(changes)
         return arrays
 
     def _load_attributes(self, arrays: dict[str, Any]) -> None:

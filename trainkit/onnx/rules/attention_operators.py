@@ -60,26 +60,26 @@ def _attention(
 
 def _biased(call: NodeCall, scores: Tensor, mask: Any, shift: Any, lengths: Any) -> Tensor:
     """Scores (batch, heads, queries, keys), -inf where a query does not see a key."""
-    least = ops.cast(-math.inf, scores.dtype)
+    lowest = ops.cast(-math.inf, scores.dtype)
     queries, keys = ops.shape(scores)[2:]
     if mask is not None:
-        scores = _mask(scores, tensor(mask), keys, least)
+        scores = _mask(scores, tensor(mask), keys, lowest)
     i, j = ops.arange(queries)[:, None], ops.arange(keys)[None, :]
     if lengths is not None:
         ends = ops.reshape(ops.cast(lengths, "int32"), (-1, 1, 1, 1))
-        scores = ops.where(ops.less(j, ends), scores, least)
+        scores = ops.where(ops.less(j, ends), scores, lowest)
         shift = ends - queries
     left, right = call.int("left_window_size", -1), call.int("right_window_size", -1)
     if call.flag("is_causal"):
-        scores = ops.where(ops.less_equal(j, i + shift), scores, least)
+        scores = ops.where(ops.less_equal(j, i + shift), scores, lowest)
     if left >= 0:
-        scores = ops.where(ops.less_equal(i + shift - j, left), scores, least)
+        scores = ops.where(ops.less_equal(i + shift - j, left), scores, lowest)
     if right >= 0:
-        scores = ops.where(ops.less_equal(j - i - shift, right), scores, least)
+        scores = ops.where(ops.less_equal(j - i - shift, right), scores, lowest)
     return scores
 
 
-def _mask(scores: Tensor, mask: Tensor, keys: Any, least: Tensor) -> Tensor:
+def _mask(scores: Tensor, mask: Tensor, keys: Any, lowest: Tensor) -> Tensor:
     """Scores with a mask that may be shorter than the keys, of which none behind it is seen."""
     is_bool = mask.dtype.name == "bool"
     if mask.shape[-1] is None or mask.shape[-1] != scores.shape[-1]:
@@ -87,7 +87,7 @@ def _mask(scores: Tensor, mask: Tensor, keys: Any, least: Tensor) -> Tensor:
         short = keys - ops.shape(mask)[-1]
         fill = ops.cast(False, "bool") if is_bool else ops.cast(-math.inf, mask.dtype)
         mask = ops.pad(mask, [*pairs, (0, short)], "constant", fill)
-    return ops.where(mask, scores, least) if is_bool else scores + ops.cast(mask, scores.dtype)
+    return ops.where(mask, scores, lowest) if is_bool else scores + ops.cast(mask, scores.dtype)
 
 
 def _safe_softmax(x: Tensor) -> Tensor:

@@ -43,11 +43,11 @@ def _if(call: NodeCall, condition: Any) -> Any:
 
 
 @onnx_rule("Loop")
-def _loop(call: NodeCall, most: Any, condition: Any, *carried: Any) -> Any:
+def _loop(call: NodeCall, trip_count: Any, condition: Any, *carried: Any) -> Any:
     body = _graph(call, "body")
-    count = None if most is None else known_array(most)
+    count = None if trip_count is None else known_array(trip_count)
     first = np.array(True) if condition is None else known_array(condition)
-    if first is not None and (most is None or count is not None):
+    if first is not None and (trip_count is None or count is not None):
         limit = None if count is None else int(count.ravel()[0])
         results = _unroll(call, body, limit, bool(np.ravel(first)[0]), list(carried))
         if results is not None:
@@ -57,7 +57,7 @@ def _loop(call: NodeCall, most: Any, condition: Any, *carried: Any) -> Any:
             "a loop over sequences, whose rounds are known only when the graph runs, is supported "
             "in eager calls alone"
         )
-    return _traced_loop(call, body, most, condition, [tensor(x) for x in carried])
+    return _traced_loop(call, body, trip_count, condition, [tensor(x) for x in carried])
 
 
 def _unroll(
@@ -88,7 +88,7 @@ def _unroll(
 
 
 def _traced_loop(
-    call: NodeCall, body: ImportedGraph, most: Any, condition: Any, state: list[Tensor]
+    call: NodeCall, body: ImportedGraph, trip_count: Any, condition: Any, state: list[Tensor]
 ) -> Any:
     """The loop as one of the graph, whose rounds are counted when it runs."""
     kinds = [v.dtype for v in body.outputs[1 + len(state) :]]
@@ -98,7 +98,7 @@ def _traced_loop(
     going = ops.convert_to_tensor(True) if condition is None else tensor(condition)
     if isinstance(trace_state.current_trace(), eval_shape.ShapeTrace):
         return _shapes_of_loop(call, body, going, state)
-    limit = None if most is None else ops.reshape(tensor(most), ())
+    limit = None if trip_count is None else ops.reshape(tensor(trip_count), ())
     count = len(state)
 
     def go_on(iteration: Tensor, going: Tensor, *_: Any) -> Tensor:
@@ -227,7 +227,7 @@ def _items(value: Any) -> list[Any]:
     return value
 
 
-def _place(position: Any, count: int) -> int:
+def _index(position: Any, count: int) -> int:
     (at,) = numbers(position, "the position in a sequence")
     if not -count <= at <= count:
         raise InvalidArgumentError(f"position {at} is none of a sequence of {count}")
@@ -241,18 +241,18 @@ onnx_rule("SequenceEmpty")(lambda call: ([],))
 @onnx_rule("SequenceInsert")
 def _insert(call: NodeCall, items: Any, x: Any, position: Any = None) -> Any:
     result = list(_items(items))
-    result.insert(len(result) if position is None else _place(position, len(result)), x)
+    result.insert(len(result) if position is None else _index(position, len(result)), x)
     return (result,)
 
 
 @onnx_rule("SequenceErase")
 def _erase(call: NodeCall, items: Any, position: Any = None) -> Any:
     result = list(_items(items))
-    del result[-1 if position is None else _place(position, len(result))]
+    del result[-1 if position is None else _index(position, len(result))]
     return (result,)
 
 
-onnx_rule("SequenceAt")(lambda call, items, position: _items(items)[_place(position, len(items))])
+onnx_rule("SequenceAt")(lambda call, items, position: _items(items)[_index(position, len(items))])
 onnx_rule("SequenceLength")(lambda call, items: np.array(len(_items(items)), np.int64))
 
 

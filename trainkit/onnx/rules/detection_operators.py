@@ -24,7 +24,7 @@ MOST_SAMPLES = 4096  # of an element of `RoiAlign`, each of which looks up four 
 
 @onnx_rule("NonMaxSuppression")
 def _non_max_suppression(
-    call: NodeCall, boxes: Any, scores: Any, most: Any = None, overlap: Any = None,
+    call: NodeCall, boxes: Any, scores: Any, box_limit: Any = None, overlap: Any = None,
     threshold: Any = None,
 ) -> Any:  # fmt: skip
     if rank(boxes) != 3 or rank(scores) != 3:
@@ -32,7 +32,7 @@ def _non_max_suppression(
     return _suppress(
         tensor(boxes),
         tensor(scores),
-        0 if most is None else tensor(most),
+        0 if box_limit is None else tensor(box_limit),
         0.0 if overlap is None else tensor(overlap),
         -np.inf if threshold is None else tensor(threshold),
         call.flag("center_point_box"),
@@ -47,17 +47,19 @@ def _misfit(boxes: Any, scores: Any) -> str:
 
 
 @needs_values(
-    "boxes", "scores", "most", "overlap", "threshold", gives=lambda a: Spec((None, 3), int64)
+    "boxes", "scores", "box_limit", "overlap", "threshold", gives=lambda a: Spec((None, 3), int64)
 )
 def _suppress(
-    boxes: Any, scores: Any, most: Any, overlap: Any, threshold: Any, centered: bool
+    boxes: Any, scores: Any, box_limit: Any, overlap: Any, threshold: Any, centered: bool
 ) -> Tensor:
     """Rows (batch, class, box) of the boxes of each class that no better one covers."""
     box_array, score_array = np.asarray(boxes), np.asarray(scores)
     batch, count, width = box_array.shape
     if width != 4 or (score_array.shape[0], score_array.shape[2]) != (batch, count):
         raise InvalidArgumentError(_misfit(box_array.shape, score_array.shape))
-    limit, share, least = (np.ravel(np.asarray(x))[0] for x in (most, overlap, threshold))
+    limit, share, lowest_score = (
+        np.ravel(np.asarray(x))[0] for x in (box_limit, overlap, threshold)
+    )
     if not 0 <= share <= 1:
         raise InvalidArgumentError(f"the overlap {share} lies outside of 0 to 1")
     corners = _corners(box_array, centered)
@@ -65,7 +67,7 @@ def _suppress(
         (batch, number, box)
         for batch, classes in enumerate(score_array)
         for number, row in enumerate(classes)
-        for box in _choose_boxes(corners[batch], row, int(limit), share, least)
+        for box in _choose_boxes(corners[batch], row, int(limit), share, lowest_score)
     ]
     return convert_to_tensor(np.array(rows, np.int64).reshape(-1, 3))
 
@@ -82,22 +84,24 @@ def _corners(boxes: Any, centered: bool) -> Any:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=-1)
 
 
-def _choose_boxes(corners: Any, scores: Any, limit: int, share: float, least: float) -> list[int]:
+def _choose_boxes(
+    corners: Any, scores: Any, limit: int, share: float, lowest_score: float
+) -> list[int]:
     """Positions of boxes from the best score down, the first of equal ones before the others."""
     order = np.argsort(-scores, kind="stable")
-    order = order[scores[order] > least] if least > -np.inf else order
+    order = order[scores[order] > lowest_score] if lowest_score > -np.inf else order
     areas = np.prod(corners[:, 2:] - corners[:, :2], axis=-1)
-    chosen: list[int] = []
-    while order.size and len(chosen) < limit:
+    selected: list[int] = []
+    while order.size and len(selected) < limit:
         best, order = int(order[0]), order[1:]
-        chosen.append(best)
+        selected.append(best)
         low = np.maximum(corners[order, :2], corners[best, :2])
         high = np.minimum(corners[order, 2:], corners[best, 2:])
         common = np.prod(np.maximum(high - low, 0), axis=-1)
         union = areas[order] + areas[best] - common
         is_covered = (common > 0) & (common > share * union)
         order = order[~is_covered]
-    return chosen
+    return selected
 
 
 @onnx_rule("RoiAlign")
@@ -150,9 +154,9 @@ def _align(y: Tensor, boxes: Tensor, images: Tensor, grid: _Grid) -> Tensor:
     if grid.is_filled:
         spans = ops.maximum(spans[0], 1.0), ops.maximum(spans[1], 1.0)
     bins = [span / float(n) for span, n in zip(spans, grid.outs, strict=True)]
-    counts, most = _sample_counts(grid.ratio, bins)
+    counts, steps = _sample_counts(grid.ratio, bins)
     total: Any = None
-    for step in np.ndindex(*most):
+    for step in np.ndindex(*steps):
         points = [
             _sample_points(start, size, out, count, i)
             for start, size, out, count, i in zip(
@@ -193,19 +197,19 @@ def _sample_counts(ratio: int, bins: list[Tensor]) -> tuple[list[Any], list[int]
     """
     if ratio > 0:
         counts: list[Any] = [ratio, ratio]
-        most = [ratio, ratio]
+        limits = [ratio, ratio]
     else:
         arrays = [np.ceil(np.asarray(size)) for size in bins]
         if not all(np.isfinite(array).all() for array in arrays):
             raise InvalidArgumentError("a region has a corner that is no finite number")
         counts = [ops.maximum(ops.ceil(size), 0.0) for size in bins]
-        most = [int(np.max(array, initial=0)) for array in arrays]
-    if max(most) > MOST_SAMPLES or most[0] * most[1] > MOST_SAMPLES:
+        limits = [int(np.max(array, initial=0)) for array in arrays]
+    if max(limits) > MOST_SAMPLES or limits[0] * limits[1] > MOST_SAMPLES:
         raise ResourceExhaustedError(
-            f"{most[0]} x {most[1]} points are asked for in each element of a region; at most "
+            f"{limits[0]} x {limits[1]} points are asked for in each element of a region; at most "
             f"{MOST_SAMPLES:,} are looked up"
         )
-    return counts, most
+    return counts, limits
 
 
 def _sample_points(start: Tensor, size: Tensor, out: int, count: Any, i: int) -> Tensor:

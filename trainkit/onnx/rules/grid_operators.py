@@ -113,10 +113,10 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
     def near(d: Tensor) -> Tensor:
         return ((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1
 
-    def far(d: Tensor) -> Tensor:
+    def outer(d: Tensor) -> Tensor:
         return ((_CUBIC * d - 5 * _CUBIC) * d + 8 * _CUBIC) * d - 4 * _CUBIC
 
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    return [outer(t + 1), near(t), near(1 - t), outer(2 - t)]
 
 
 def _reflect(at: Tensor, size: Tensor, corners: bool) -> Tensor:

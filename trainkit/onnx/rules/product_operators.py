@@ -78,9 +78,9 @@ def _reduced(call: NodeCall, y: Tensor, axes: tuple[int, ...]) -> Tensor:
         "ReduceLogSum",
         "ReduceLogSumExp",
     ):
-        wide = ops.cast(y, "float64")
+        doubles = ops.cast(y, "float64")
         return ops.cast(
-            _REDUCTIONS[call.op_type](wide, axis=axes, keepdims=call.flag("keepdims", True)),
+            _REDUCTIONS[call.op_type](doubles, axis=axes, keepdims=call.flag("keepdims", True)),
             y.dtype,
         )
     if not axes:

@@ -76,11 +76,11 @@ def _split(x: Any, delimiter: str | None, limit: int) -> list[Tensor]:
     array = np.asarray(x.numpy(), object)
     mark = None if delimiter is None else delimiter.encode()
     rows = [bytes(item).split(mark, limit) for item in array.ravel()]
-    most = max(map(len, rows), default=0)
-    check_count((*array.shape, most))
-    items = [part for row in rows for part in (*row, *[b""] * (most - len(row)))]
+    width = max(map(len, rows), default=0)
+    check_count((*array.shape, width))
+    items = [part for row in rows for part in (*row, *[b""] * (width - len(row)))]
     counts = np.array([len(row) for row in rows], np.int64).reshape(array.shape)
-    return [_objects(items, (*array.shape, most)), convert_to_tensor(counts)]
+    return [_objects(items, (*array.shape, width)), convert_to_tensor(counts)]
 
 
 # ---------------------------------------------------------------------- upper and lower case

@@ -234,7 +234,7 @@ class _PoolingWindows:
             yield y[(slice(None), *key)]
 
 
-def _least(y: Tensor) -> Any:
+def _lowest(y: Tensor) -> Any:
     dtype = y.dtype.dtype
     return -np.inf if y.dtype.is_floating else np.iinfo(dtype).min
 
@@ -247,7 +247,7 @@ def _max_pool(call: NodeCall, x: Any) -> Any:
         return _max_pool_with_places(call, y, windows)
     if windows.is_plain:
         return ChannelsLast(ops.max_pool(y, windows.window, windows.strides, windows.pads))
-    return ChannelsLast(reduce(ops.maximum, windows.shifted(windows.padded(y, _least(y)))))
+    return ChannelsLast(reduce(ops.maximum, windows.shifted(windows.padded(y, _lowest(y)))))
 
 
 def _max_pool_with_places(call: NodeCall, y: Tensor, windows: _PoolingWindows) -> tuple[Any, Any]:
@@ -267,7 +267,7 @@ def _max_pool_with_places(call: NodeCall, y: Tensor, windows: _PoolingWindows) -
         )
         base = np.arange(shape[0] * shape[-1]).reshape((shape[0], *[1] * count, shape[-1]))
         first = base * inner.size + inner[None, ..., None]
-    values = ops.stack(list(windows.shifted(windows.padded(y, _least(y)))), axis=-1)
+    values = ops.stack(list(windows.shifted(windows.padded(y, _lowest(y)))), axis=-1)
     positions = ops.stack(
         list(windows.shifted(windows.padded(ops.convert_to_tensor(first), 0))), axis=-1
     )

@@ -326,8 +326,8 @@ def array_split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[
     count = int(indices_or_sections)
     if count < 1 or n is None:
         raise ShapeError(f"array_split: can't cut an axis of size {n} into {count} pieces")
-    longer, least = n % count, n // count
-    sizes = [least + 1] * longer + [least] * (count - longer)
+    longer, size = n % count, n // count
+    sizes = [size + 1] * longer + [size] * (count - longer)
     return split(x, np.cumsum(sizes[:-1]).astype(int).tolist(), axis)
 
 

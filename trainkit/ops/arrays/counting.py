@@ -103,8 +103,8 @@ def bincount(
     sums = None if weights is None else as_tensor(weights)
     if sums is not None and axis != -1:
         sums = reshape(sums, (-1,))
-    most = plain(maxlength)
-    counts = counts_of(x, sums, int(plain(minlength) or 0), None if most is None else int(most))
+    limit = plain(maxlength)
+    counts = counts_of(x, sums, int(plain(minlength) or 0), None if limit is None else int(limit))
     if binary_output:
         counts = cast(not_equal(counts, 0), dtype)
     return counts if weights is not None else cast(counts, dtype)

@@ -123,12 +123,12 @@ def _of_small_span(values: Any) -> tuple[Any, Any] | None:
     """
     if values.dtype.kind not in "iu" or not values.size:
         return None
-    least, greatest = int(values.min()), int(values.max())
-    span = greatest - least + 1
+    lowest, greatest = int(values.min()), int(values.max())
+    span = greatest - lowest + 1
     if span > _SPARSEST * values.size:
         return None
     # Differences of small integers may be too large for their dtype; without a sign they fit.
-    differences = values - values.dtype.type(least)
+    differences = values - values.dtype.type(lowest)
     numbers = differences.view(f"u{values.itemsize}").astype(np.int64)
     first = np.full(span, values.size)
     # Backwards, as of several values for one place the last is kept.

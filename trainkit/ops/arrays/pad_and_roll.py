@@ -196,8 +196,8 @@ def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
             f"pad: shape {x.shape} has {len(x.shape)} axes, pad_width {pad_width} has not"
         )
     for (low, high), n in zip(pad_width, x.shape, strict=True):
-        most = None if n is None else {"reflect": n - 1, "symmetric": n}.get(mode)
-        if min(low, high) < 0 or (most is not None and max(low, high) > most):
+        limit = None if n is None else {"reflect": n - 1, "symmetric": n}.get(mode)
+        if min(low, high) < 0 or (limit is not None and max(low, high) > limit):
             raise ShapeError(
                 f"pad: shape {x.shape} can't be padded by {pad_width} in mode {mode!r}: "
                 "'reflect' allows "

@@ -75,8 +75,8 @@ def cumulative_logsumexp(
         array([0.    , 0.6931, 1.0986], dtype=float32)
     """
     x = as_tensor(x)
-    least = float(x.dtype.min)
-    return _cumulative(cumulative_logsumexp_, x, plain(axis), exclusive, reverse, least)
+    lowest = float(x.dtype.min)
+    return _cumulative(cumulative_logsumexp_, x, plain(axis), exclusive, reverse, lowest)
 
 
 def _cumulative(

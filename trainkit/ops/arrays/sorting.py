@@ -214,7 +214,7 @@ def _greatest_in_turn(x: Any, k: int) -> Any:
     """
     if x.dtype.kind not in "fiu" or not x.size:
         return None
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     rows = x.reshape(-1, x.shape[-1])
     left = rows.copy() if k > 1 else rows
     numbers = np.arange(len(rows))
@@ -223,8 +223,8 @@ def _greatest_in_turn(x: Any, k: int) -> Any:
         at = left.argmax(axis=-1)  # the first of equal ones, and of NaNs
         values[:, i], where[:, i] = left[numbers, at], at
         if i + 1 < k:
-            left[numbers, at] = least
-    if not (values > least).all():
+            left[numbers, at] = lowest
+    if not (values > lowest).all():
         return None
     dims = (*x.shape[:-1], k)
     return values.reshape(dims), where.reshape(dims)
@@ -236,12 +236,12 @@ def _few_greatest(x: Any, k: int) -> Any:
     All elements above the k-th greatest value, then as many of those equal to it as fit.
     """
     rows = x.reshape(-1, x.shape[-1])
-    least = np.partition(rows, -k, axis=-1)[:, -k, None]
-    above = rows > least
+    threshold = np.partition(rows, -k, axis=-1)[:, -k, None]
+    above = rows > threshold
     room = k - above.sum(axis=-1, keepdims=True)
-    level = rows == least
-    chosen = above | (level & (np.cumsum(level, axis=-1) <= room))
-    where = np.nonzero(chosen)[1].reshape(-1, k)
+    level = rows == threshold
+    selected = above | (level & (np.cumsum(level, axis=-1) <= room))
+    where = np.nonzero(selected)[1].reshape(-1, k)
     values = np.take_along_axis(rows, where, axis=-1)
     falling = k - 1 - np.argsort(values[:, ::-1], axis=-1, kind="stable")[:, ::-1]
     return np.take_along_axis(where, falling, axis=-1).reshape((*x.shape[:-1], k))

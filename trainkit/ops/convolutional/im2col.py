@@ -20,7 +20,7 @@ from trainkit.ops.convolutional.window_arguments import Sizes, spatial_tuple, wi
 from trainkit.ops.vmap_rules.shared_rules import folded
 
 
-def _place(
+def _windows_of(
     sizes: Any, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Windows:
     return Windows(sizes, kernel_size, stride, tuple((p, p) for p in padding), dilation)
@@ -41,7 +41,7 @@ def _unfold(
     xp: ArrayModule, x: Array, *, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Array:
     """Windows of (batch, channels, height, width): (batch, channels * elements, windows)."""
-    w = _place(x.shape[2:], kernel_size, dilation, padding, stride)
+    w = _windows_of(x.shape[2:], kernel_size, dilation, padding, stride)
     windowed_dims("unfold", x.shape[2:], kernel_size, stride, w.pads, dilation)
     view = w.view(xp, w.pad(xp, x.transpose(0, 2, 3, 1)))  # (batch, out, out, *window, channels)
     columns = view.transpose(0, 5, 3, 4, 1, 2)
@@ -78,7 +78,7 @@ def unfold_gradient(
     stride: Sizes,
 ) -> Array:
     """Columns added into images of the shape of `x`."""
-    return _fold_columns(xp, g, _place(x.shape[2:], kernel_size, dilation, padding, stride))
+    return _fold_columns(xp, g, _windows_of(x.shape[2:], kernel_size, dilation, padding, stride))
 
 
 _unfold.gradients(lambda g, y, x, **s: unfold_gradient(g, x, **s))
@@ -96,7 +96,7 @@ def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: A
             f"{elements} elements of "
             f"kernel_size={kernel_size}"
         )
-    w = _place(output_size, kernel_size, **settings)
+    w = _windows_of(output_size, kernel_size, **settings)
     count = math.prod(w.out)
     if x.shape[2] not in (None, count) or min(w.out) < 1:
         raise ShapeError(
@@ -129,7 +129,7 @@ def _fold(
         padding=padding,
         stride=stride,
     )
-    return _fold_columns(xp, x, _place(output_size, kernel_size, dilation, padding, stride))
+    return _fold_columns(xp, x, _windows_of(output_size, kernel_size, dilation, padding, stride))
 
 
 _fold.batch_by(folded(0))

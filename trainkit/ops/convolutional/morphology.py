@@ -74,7 +74,7 @@ def _shift(
     return images
 
 
-def _least(x: Tensor) -> Any:
+def _lowest(x: Tensor) -> Any:
     return -np.inf if x.dtype.is_floating else x.dtype.min
 
 
@@ -118,7 +118,7 @@ def max_pool_with_argmax(
         raise ValueError(f"{op}: output_dtype {output_dtype!r}; use int32 or int64")
     x = convert_to_tensor(input)
     window, step = _pair(ksize, "ksize", op), _pair(strides, "strides", op)
-    values = stack(_shift(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
+    values = stack(_shift(x, window, step, (1, 1), padding, _lowest(x), op), axis=-1)
     _, height, width, channels = x.shape
     flat_indices = np.arange(height * width * channels).reshape((1, height, width, channels))
     spots = stack(
@@ -173,7 +173,7 @@ def dilation2d(
         )
     step, rate = _pair(strides, "strides", op), _pair(dilations, "dilations", op)
     window = tuple(weights.shape[:2])
-    parts = _shift(x, window, step, rate, padding, _least(x), op)
+    parts = _shift(x, window, step, rate, padding, _lowest(x), op)
     rows = reshape(weights, (-1, weights.shape[-1]))
     sums = [add(part, rows[k]) for k, part in enumerate(parts)]
     return max_(stack(sums, axis=-1), axis=-1)

@@ -62,7 +62,7 @@ def _like_third(values: Spec, x: Spec, y: Spec, **settings: Any) -> Spec:
     return Spec(y.shape, values.dtype)
 
 
-def _place(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
+def _windows_of(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
     return checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
@@ -71,11 +71,11 @@ def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
 
     @with_float16
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
-        output: Array | None = run(_place(op, arrays[of], **settings), *arrays)
+        output: Array | None = run(_windows_of(op, arrays[of], **settings), *arrays)
         return output
 
     def on_gpu(xp: ArrayModule, *arrays: Array, **settings: Any) -> Array | None:
-        output: Array | None = gpu(xp, _place(op, arrays[of], **settings), *arrays)
+        output: Array | None = gpu(xp, _windows_of(op, arrays[of], **settings), *arrays)
         return output
 
     return Tuned(with_windows, on_gpu=(on_gpu,), of=of)
@@ -91,7 +91,7 @@ def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The largest value of each window of (batch, spatial..., channels)."""
-    return pool_reference.max_pool(xp, _place("max_pool", x, pool_size, strides, padding), x)
+    return pool_reference.max_pool(xp, _windows_of("max_pool", x, pool_size, strides, padding), x)
 
 
 @primitive(
@@ -104,7 +104,7 @@ def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
-    w = _place("max_pool", x, pool_size, strides, padding)
+    w = _windows_of("max_pool", x, pool_size, strides, padding)
     return pool_reference.max_pool_gradient(xp, w, g, x, y)
 
 
@@ -121,7 +121,7 @@ def max_pool_pick(
 ) -> Array:
     """`values` at the first place of each window of `x` that equals the maximum `y`."""
     return pool_reference.max_pool_pick(
-        xp, _place("max_pool", x, pool_size, strides, padding), values, x, y
+        xp, _windows_of("max_pool", x, pool_size, strides, padding), values, x, y
     )
 
 
@@ -140,7 +140,7 @@ def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The mean of each window of (batch, spatial..., channels)."""
-    w = _place("average_pool", x, pool_size, strides, padding)
+    w = _windows_of("average_pool", x, pool_size, strides, padding)
     return pool_reference.average_pool(xp, w, x)
 
 
@@ -160,7 +160,7 @@ def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` shared by the elements of its window, in the shape of `x`."""
-    w = _place("average_pool", x, pool_size, strides, padding)
+    w = _windows_of("average_pool", x, pool_size, strides, padding)
     return pool_reference.average_pool_gradient(xp, w, g)
 
 

@@ -83,7 +83,7 @@ def _result_dims(
 
 
 @lru_cache(maxsize=1024)
-def _place(
+def _windows_of(
     x: Sizes,
     kernel: Sizes,
     strides: Sizes,
@@ -121,14 +121,14 @@ def _run_compiled(
     output_padding: Sizes | None,
     dilation_rate: Sizes,
 ) -> Array | None:
-    w = _place(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
+    w = _windows_of(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
     return conv_tuned.input_gradient(w, x, kernel, 1)
 
 
 def _by_cudnn(xp: ArrayModule, x: Array, kernel: Array, **where: Any) -> Any:
     if not is_there():
         return None
-    w = _place(x.shape, kernel.shape, **where)
+    w = _windows_of(x.shape, kernel.shape, **where)
     return conv_cudnn.input_gradient(xp, w, x, kernel, 1)
 
 
@@ -150,7 +150,7 @@ def _conv_transpose(
     dilation_rate: Sizes,
 ) -> Array:
     """Each input value times a kernel (window..., filters, channels), added where they overlap."""
-    w = _place(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
+    w = _windows_of(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
     return conv_reference.conv_input_gradient(xp, w, x, kernel, 1)
 
 

@@ -173,8 +173,8 @@ def boolean_mask(
         )
     dims = tuple(tensor.shape)
     flat = reshape(tensor, (*dims[:start], -1, *dims[start + len(masked) :]))
-    chosen = nonzero(reshape(mask, (-1,)))[0]
-    return take(flat, chosen, axis=start)
+    indices = nonzero(reshape(mask, (-1,)))[0]
+    return take(flat, indices, axis=start)
 
 
 def where(

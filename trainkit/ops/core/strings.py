@@ -73,9 +73,9 @@ def each(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Tensor:
         dtype: of the result.
         *arrays: that broadcast.
     """
-    wide = np.broadcast_arrays(*arrays)
-    out = np.empty(wide[0].shape, as_dtype(dtype).dtype)
-    flat, columns = out.reshape(-1), [a.reshape(-1) for a in wide]
+    operands = np.broadcast_arrays(*arrays)
+    out = np.empty(operands[0].shape, as_dtype(dtype).dtype)
+    flat, columns = out.reshape(-1), [a.reshape(-1) for a in operands]
     for i in range(flat.size):
         flat[i] = function(*(column[i] for column in columns))
     texts: Tensor = string_results(out)

@@ -56,43 +56,43 @@ def _iou_of(boxes: Any) -> Overlap:
     return overlap
 
 
-def _chosen(
-    overlap: Overlap, scores: Any, most: int, limit: float, least: float, sigma: float
+def _select_boxes(
+    overlap: Overlap, scores: Any, count: int, limit: float, lowest_score: float, sigma: float
 ) -> tuple[list[int], list[float]]:
     """Boxes by falling score, each kept unless one that is kept overlaps it too much.
 
     With `sigma` above 0 an overlap lowers the score instead, and the box queues again.
     Source: Bodla, Singh, Chellappa and Davis 2017, arXiv:1704.04503.
     """
-    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
+    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > lowest_score]
     heapq.heapify(queue)
-    chosen: list[int] = []
+    selected: list[int] = []
     chosen_scores: list[float] = []
-    while queue and len(chosen) < most:
+    while queue and len(selected) < count:
         negative, box, begin = heapq.heappop(queue)
         score, dropped = -negative, False
-        for other in reversed(chosen[begin:]):
+        for other in reversed(selected[begin:]):
             share = overlap(box, other)
             if sigma > 0:
                 score *= float(np.exp(-0.5 / sigma * share * share))
             elif share > limit:
                 dropped = True
-            if dropped or score <= least:
+            if dropped or score <= lowest_score:
                 break
-        if dropped or score <= least:
+        if dropped or score <= lowest_score:
             continue
         if score == -negative:
-            chosen.append(box)
+            selected.append(box)
             chosen_scores.append(score)
         else:
-            heapq.heappush(queue, (-score, box, len(chosen)))
-    return chosen, chosen_scores
+            heapq.heappush(queue, (-score, box, len(selected)))
+    return selected, chosen_scores
 
 
-def _check_limits(op: str, most: int, limit: float) -> None:
-    if most < 0 or not 0 <= limit <= 1:
+def _check_limits(op: str, count: int, limit: float) -> None:
+    if count < 0 or not 0 <= limit <= 1:
         raise InvalidArgumentError(
-            f"{op}: max_output_size {most} must be 0 or above, the threshold {limit} in [0, 1]"
+            f"{op}: max_output_size {count} must be 0 or above, the threshold {limit} in [0, 1]"
         )
 
 
@@ -133,18 +133,18 @@ def non_max_suppression_with_scores(
     op = "non_max_suppression"
     corners = _values(boxes, "boxes", op, (None, 4))
     values = _values(scores, "scores", op, (len(corners),))
-    most = int(plain(max_output_size))
-    _check_limits(op, most, float(plain(iou_threshold)))
-    chosen, chosen_scores = _chosen(
+    count = int(plain(max_output_size))
+    _check_limits(op, count, float(plain(iou_threshold)))
+    selected, chosen_scores = _select_boxes(
         _iou_of(corners),
         values,
-        most,
+        count,
         float(plain(iou_threshold)),
         float(plain(score_threshold)),
         float(soft_nms_sigma),
     )
     return (
-        convert_to_tensor(np.array(chosen, np.int32)),
+        convert_to_tensor(np.array(selected, np.int32)),
         convert_to_tensor(np.array(chosen_scores, values.dtype)),
     )
 
@@ -207,18 +207,18 @@ def non_max_suppression_overlaps(
     op = "non_max_suppression_overlaps"
     values = _values(scores, "scores", op, (None,))
     table = _values(overlaps, "overlaps", op, (len(values), len(values)))
-    most = int(plain(max_output_size))
-    if most < 0:
-        raise InvalidArgumentError(f"{op}: max_output_size {most} must be 0 or above")
-    chosen, _ = _chosen(
+    count = int(plain(max_output_size))
+    if count < 0:
+        raise InvalidArgumentError(f"{op}: max_output_size {count} must be 0 or above")
+    selected, _ = _select_boxes(
         lambda i, j: float(table[i, j]),
         values,
-        most,
+        count,
         float(plain(overlap_threshold)),
         float(plain(score_threshold)),
         0.0,
     )
-    return convert_to_tensor(np.array(chosen, np.int32))
+    return convert_to_tensor(np.array(selected, np.int32))
 
 
 @needs_values(*_SOURCES, gives=_pad)
@@ -259,15 +259,15 @@ def non_max_suppression_padded(
     """
     all_boxes = concrete(boxes, "non_max_suppression_padded")
     all_scores = concrete(scores, "non_max_suppression_padded")
-    lead, most = all_scores.shape[:-1], int(plain(max_output_size))
-    rows = np.zeros((*lead, most), np.int32)
+    lead, count = all_scores.shape[:-1], int(plain(max_output_size))
+    rows = np.zeros((*lead, count), np.int32)
     counts = np.zeros(lead, np.int32)
     for index in np.ndindex(lead):
-        chosen = non_max_suppression(
-            all_boxes[index], all_scores[index], most, iou_threshold, score_threshold
+        selected = non_max_suppression(
+            all_boxes[index], all_scores[index], count, iou_threshold, score_threshold
         ).numpy()
-        rows[(*index, slice(len(chosen)))] = chosen
-        counts[index] = len(chosen)
+        rows[(*index, slice(len(selected)))] = selected
+        counts[index] = len(selected)
     if not lead and not pad_to_max_output_size:
         rows = rows[: int(counts)]
     return convert_to_tensor(rows), convert_to_tensor(counts)

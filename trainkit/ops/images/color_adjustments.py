@@ -54,17 +54,17 @@ def convert_image_dtype(
 
 def _rescale(x: Tensor, target: dtypes.DType, saturate: bool) -> Tensor:
     """Integers of one range in another one, by a power of 2."""
-    wide, old, new = cast(x, "int64"), x.dtype.max + 1, target.max + 1
-    moved = floor_divide(wide, old // new) if old > new else multiply(wide, new // old)
+    integers, old, new = cast(x, "int64"), x.dtype.max + 1, target.max + 1
+    moved = floor_divide(integers, old // new) if old > new else multiply(integers, new // old)
     return cast(clip(moved, target.min, target.max) if saturate else moved, target)
 
 
 def _on_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
     """`change` applied to floats of 32 bits or more; the result is in the dtype of `image`."""
     x = convert_to_tensor(image)
-    wide = x.dtype.name in ("float32", "float64")
-    y = change(x if wide else convert_image_dtype(x, dtypes.float32))
-    return y if wide else convert_image_dtype(y, x.dtype, saturate=True)
+    is_single_or_double = x.dtype.name in ("float32", "float64")
+    y = change(x if is_single_or_double else convert_image_dtype(x, dtypes.float32))
+    return y if is_single_or_double else convert_image_dtype(y, x.dtype, saturate=True)
 
 
 def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:

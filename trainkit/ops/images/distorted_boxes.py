@@ -78,19 +78,19 @@ def _attempt(height: int, width: int, limits: _Limits, chances: Any) -> tuple[in
 
     low, high = limits.aspect_ratios
     ratio = low + (high - low) * float(chances[0])
-    least, most = (share * height * width for share in limits.areas)
-    tallest = round(math.sqrt(most / ratio))
+    smallest_area, largest_area = (share * height * width for share in limits.areas)
+    tallest = round(math.sqrt(largest_area / ratio))
     if round(tallest * ratio) > width:
         tallest = int((width + 0.5) / ratio)
         tallest -= round(tallest * ratio) > width
     tallest = min(tallest, height)
-    lowest = min(round(math.sqrt(least / ratio)), tallest)
+    lowest = min(round(math.sqrt(smallest_area / ratio)), tallest)
     h = lowest + choose(tallest - lowest + 1, chances[1])
     # Whole pixels may leave the range of areas where the numbers before rounding did not.
-    h += h * round(h * ratio) < least
-    h -= h * round(h * ratio) > most
+    h += h * round(h * ratio) < smallest_area
+    h -= h * round(h * ratio) > largest_area
     w = round(h * ratio)
-    if not (0 < h <= height and 0 < w <= width and least <= h * w <= most):
+    if not (0 < h <= height and 0 < w <= width and smallest_area <= h * w <= largest_area):
         return None
     top = choose(height - h + 1, chances[2])
     left = choose(width - w + 1, chances[3])

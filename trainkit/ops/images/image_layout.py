@@ -125,15 +125,15 @@ def later_images(
     return Spec(dims, x.dtype)
 
 
-def later_like(given: dict[str, Any]) -> Spec | None:
+def later_like(arguments: dict[str, Any]) -> Spec | None:
     """`later_images` of an operation that keeps the size of its images."""
-    x = as_tensor(given["images"])
+    x = as_tensor(arguments["images"])
     keras = hasattr(x, "apply_function")  # which does not know the size of a batch, as a graph does
     if len(x.shape) not in (3, 4):
         return None
-    first = is_channels_first(given["data_format"], "images")
+    first = is_channels_first(arguments["data_format"], "images")
     size = tuple(x.shape[-2:] if first else x.shape[-3:-1])
-    return later_images(x, size, given["data_format"], "images", whole=keras)
+    return later_images(x, size, arguments["data_format"], "images", whole=keras)
 
 
 def choice(op: str, name: str, value: Any, allowed: tuple[str, ...]) -> Any:

@@ -45,8 +45,8 @@ def _triangle(x: Tensor) -> Tensor:
 def _cubic(x: Tensor) -> Tensor:
     near = add(multiply(multiply(subtract(multiply(x, 1.5), 2.5), x), x), 1.0)
     inner = add(multiply(subtract(multiply(x, -0.5), -2.5), x), -4.0)
-    far = add(multiply(inner, x), 2.0)
-    return where(less(x, 1.0), near, where(less(x, 2.0), far, 0.0))
+    outer = add(multiply(inner, x), 2.0)
+    return where(less(x, 1.0), near, where(less(x, 2.0), outer, 0.0))
 
 
 def _lanczos(radius: float) -> Callable[[Tensor], Tensor]:
@@ -69,8 +69,8 @@ def _gaussian(x: Tensor) -> Tensor:
 def _mitchell(x: Tensor) -> Tensor:
     """Source: Mitchell and Netravali 1988, "Reconstruction filters in computer graphics"."""
     near = add(multiply(multiply(x, x), subtract(multiply(x, 7 / 6), 2.0)), 8 / 9)
-    far = add(multiply(x, subtract(multiply(x, add(multiply(x, -7 / 18), 2.0)), 10 / 3)), 16 / 9)
-    return where(greater(x, 2.0), 0.0, where(greater(x, 1.0), far, near))
+    outer = add(multiply(x, subtract(multiply(x, add(multiply(x, -7 / 18), 2.0)), 10 / 3)), 16 / 9)
+    return where(greater(x, 2.0), 0.0, where(greater(x, 1.0), outer, near))
 
 
 _KERNELS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -224,8 +224,8 @@ def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
 def converted(pixels: Any, channels: int, dtype: Any) -> Any:
     """`pixels` in another number of channels and another range."""
     if pixels.dtype != dtype:
-        wide = pixels.astype(np.uint16)
-        pixels = (wide * 257 if dtype == np.uint16 else wide >> 8).astype(dtype)
+        integers = pixels.astype(np.uint16)
+        pixels = (integers * 257 if dtype == np.uint16 else integers >> 8).astype(dtype)
     have = pixels.shape[-1]
     if channels in (0, have):
         return pixels

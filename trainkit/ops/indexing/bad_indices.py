@@ -68,8 +68,8 @@ def scattered(
     padded = concatenate(
         [reshape(tensor, (rows, *slice_sizes)), zeros((1, *slice_sizes), tensor.dtype)], axis=0
     )
-    wide = scatter(padded, expand_dims(where(inside, flat, rows), -1), updates)
-    return reshape_like(wide[:-1], tensor)
+    padded_result = scatter(padded, expand_dims(where(inside, flat, rows), -1), updates)
+    return reshape_like(padded_result[:-1], tensor)
 
 
 def _flat(tensor: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, Any]:

@@ -49,7 +49,7 @@ class _Slice:
         self.variable = variable
         self.key = key
 
-    def _place(self) -> tuple[Key, tuple[Tensor, ...]]:
+    def _split_key(self) -> tuple[Key, tuple[Tensor, ...]]:
         items, parts = index_keys.compiled(self.key)
         if any(len(part.shape) and part.dtype.is_integer for part in parts):
             raise InvalidArgumentError(
@@ -72,7 +72,7 @@ class _Slice:
         if tuple(tensor.shape) != tuple(like.shape):
             tensor = broadcast_like(tensor, like)
         now = variable.value()
-        items, parts = self._place()
+        items, parts = self._split_key()
         if operation is not None:
             tensor = operation(get_item(now, self.key), tensor)
         return variable.assign(with_items(now, tensor, *parts, key=items))

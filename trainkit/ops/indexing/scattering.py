@@ -127,14 +127,14 @@ def _taken_in(xp: ArrayModule, op: str, x: Array, indices: Array, updates: Array
         return out.reshape(x.shape)
     if op == "multiply":
         return None
-    wide = xp.empty((n + 1, out.shape[1]), x.dtype)  # what is outside goes to the last row
-    wide[:n] = out
+    padded = xp.empty((n + 1, out.shape[1]), x.dtype)  # what is outside goes to the last row
+    padded[:n] = out
     target_rows = xp.where(flat < 0, n, flat)
     if op == "last":
-        wide[target_rows] = rows
+        padded[target_rows] = rows
     else:
-        scatter_at(xp, op, wide, target_rows, rows)
-    return wide[:n].reshape(x.shape)
+        scatter_at(xp, op, padded, target_rows, rows)
+    return padded[:n].reshape(x.shape)
 
 
 _scatter_update.gradients(

@@ -156,10 +156,10 @@ def _extreme_gradient(
     g: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: int | None
 ) -> Tensor:
     """The gradient shared equally among the equal maxima or minima of a segment."""
-    chosen = cast(equal(data, _spread_values(y, ids, data)), g.dtype)
-    count = _sum(chosen, ids, num_segments=num_segments)
+    is_extreme = cast(equal(data, _spread_values(y, ids, data)), g.dtype)
+    count = _sum(is_extreme, ids, num_segments=num_segments)
     share = divide(g, where(equal(count, 0), 1.0, count))
-    return multiply(chosen, _spread(share, ids, data))
+    return multiply(is_extreme, _spread(share, ids, data))
 
 
 def _spread_values(y: Tensor, ids: Tensor, data: Tensor) -> Tensor:
@@ -191,15 +191,15 @@ _prod.gradients(_prod_gradient, None)
 
 def _segment_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     data, ids = inputs
-    wide = len(ids.shape)
+    rank = len(ids.shape)
     if not isinstance(ids, ItemStack):
-        return moved(primitive.op(moved(data.stacked, 0, wide), ids, **settings), 1, 0)
+        return moved(primitive.op(moved(data.stacked, 0, rank), ids, **settings), 1, 0)
     n = settings["num_segments"]
     if n is None:
         return NotImplemented  # items have different numbers of segments
     own = cast(ids.stacked, "int64")
     check_now(own, n, np.iinfo(np.int64).min, "segments", "UnsortedSegment")
-    first = np.arange(count, dtype=np.int64).reshape(count, *(1,) * wide) * n
+    first = np.arange(count, dtype=np.int64).reshape(count, *(1,) * rank) * n
     beyond = where(less(own, n), add(own, first), np.int64(count * n))
     where_ = where(less(own, 0), np.int64(-1), beyond)
     y = primitive.op(stacked(data, count), where_, num_segments=count * n)

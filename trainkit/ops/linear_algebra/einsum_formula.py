@@ -34,8 +34,8 @@ def parsed(subscripts: str, dims: tuple[Dims, ...]) -> tuple[list[list[str]], st
     _check(text, terms, out, len(dims))
     free = [s for s in _LETTERS if s not in text]
     hidden = [_hidden_rank(term, d, subscripts) for term, d in zip(terms, dims, strict=True)]
-    most = max((n for n in hidden if n is not None), default=0)
-    spread = free[:most]
+    rank = max((n for n in hidden if n is not None), default=0)
+    spread = free[:rank]
     names = [_expand(t, spread, n) for t, n in zip(terms, hidden, strict=True)]
     if arrow:
         result = out.replace("...", "".join(spread))

@@ -203,8 +203,8 @@ def _matmul_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any
         return reshaped(primitive.op(flat, b), (*dims[:-1], b.shape[-1]))
     if not isinstance(a, ItemStack) and rank_a == rank_b == 2:
         n, m = b.shape
-        wide = reshaped(transposed(b.stacked, (1, 0, 2)), (n, None if m is None else count * m))
-        product = reshaped(primitive.op(a, wide), (a.shape[0], count, m))
+        columns = reshaped(transposed(b.stacked, (1, 0, 2)), (n, None if m is None else count * m))
+        product = reshaped(primitive.op(a, columns), (a.shape[0], count, m))
         return transposed(product, (1, 0, 2))
     rank = max(rank_a, rank_b)
     return primitive.op(aligned(a, rank), aligned(b, rank))

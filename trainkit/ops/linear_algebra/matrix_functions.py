@@ -176,7 +176,7 @@ _ROOTS = 8
 _NODES = 8
 
 
-def _wide(matrix: Any, op: str) -> tuple[Tensor, Any]:
+def _as_complex128(matrix: Any, op: str) -> tuple[Tensor, Any]:
     """The matrices in the widest dtype of their kind, and their own dtype."""
     x = convert_to_tensor(matrix)
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
@@ -225,7 +225,7 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
         array([[2., 0.],
                [0., 3.]], dtype=float32)
     """
-    x, dtype = _wide(input, "sqrtm")
+    x, dtype = _as_complex128(input, "sqrtm")
     root = _root(x)
     if hasattr(root, "_array"):
         _check_root(x.numpy(), root.numpy(), dtype)
@@ -262,7 +262,7 @@ def logm(input: TensorLike, name: str | None = None) -> Tensor:
         array([[0., 0.],
                [0., 0.]], dtype=float32)
     """
-    x, dtype = _wide(input, "logm")
+    x, dtype = _as_complex128(input, "logm")
     for _ in range(_ROOTS):
         x = _root(x)
     unit = eye(x.shape[-1], dtype=x.dtype)

@@ -36,9 +36,9 @@ def square_sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Arra
     """Sum of the squares of real floats along axes, with the bits of `sum(square(x))`."""
     if axis is not None:
         check_axes(x, axis, "norm")
-    wide = wide_sum_dtype(x.dtype)
-    sums = xp.add.reduce(xp.square(x), axis, wide, None, keepdims)
-    return sums if wide is None else sums.astype(x.dtype)
+    sum_dtype = wide_sum_dtype(x.dtype)
+    sums = xp.add.reduce(xp.square(x), axis, sum_dtype, None, keepdims)
+    return sums if sum_dtype is None else sums.astype(x.dtype)
 
 
 def _square_sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor:

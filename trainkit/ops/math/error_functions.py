@@ -116,15 +116,15 @@ def erfc(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.erfc([0.0, 1.0]).numpy().round(4)
         array([1.    , 0.1573], dtype=float32)
     """
-    wide = x.astype(xp.float64)
-    size = xp.abs(wide)
-    centre = 1 - wide * ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
+    doubles = x.astype(xp.float64)
+    size = xp.abs(doubles)
+    centre = 1 - doubles * ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
     middle = ratio(_ERFC_TOP, _ERFC_BOTTOM, xp.minimum(size, 4))
-    far = xp.maximum(size, 4)
-    inverse = 1 / (far * far)
-    tail = (1 / math.sqrt(math.pi) - inverse * ratio(_TAIL_TOP, _TAIL_BOTTOM, inverse)) / far
+    bound = xp.maximum(size, 4)
+    inverse = 1 / (bound * bound)
+    tail = (1 / math.sqrt(math.pi) - inverse * ratio(_TAIL_TOP, _TAIL_BOTTOM, inverse)) / bound
     upper = _exp_of_square(xp, size) * xp.where(size <= 4, middle, tail)
-    outside = xp.where(wide < 0, 2 - upper, upper)
+    outside = xp.where(doubles < 0, 2 - upper, upper)
     return xp.where(size <= 0.46875, centre, outside).astype(x.dtype)
 
 
@@ -164,8 +164,8 @@ def _normal_quantile(xp: ArrayModule, q: Array, p: Array) -> Array:
     middle = q * ratio(_MIDDLE_TOP, _MIDDLE_BOTTOM, 0.180625 - xp.minimum(q * q, 0.180625))
     r = xp.sqrt(-xp.log(p))
     near = ratio(_NEAR_TOP, _NEAR_BOTTOM, xp.minimum(r, 5) - 1.6)
-    far = ratio(_FAR_TOP, _FAR_BOTTOM, xp.maximum(xp.minimum(r, 30), 5) - 5)
-    tail = xp.where(r <= 5, near, xp.where(p == 0, np.inf, far))
+    outer = ratio(_FAR_TOP, _FAR_BOTTOM, xp.maximum(xp.minimum(r, 30), 5) - 5)
+    tail = xp.where(r <= 5, near, xp.where(p == 0, np.inf, outer))
     value = xp.where(xp.abs(q) <= 0.425, middle, xp.copysign(tail, q))
     return xp.where(p < 0, np.nan, value)
 
@@ -178,8 +178,8 @@ def erfinv(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.erfinv([0.0, 0.5]).numpy().round(4)
         array([0.    , 0.4769], dtype=float32)
     """
-    wide = x.astype(xp.float64)
-    value = _normal_quantile(xp, wide / 2, (1 - xp.abs(wide)) / 2)
+    doubles = x.astype(xp.float64)
+    value = _normal_quantile(xp, doubles / 2, (1 - xp.abs(doubles)) / 2)
     return (value * math.sqrt(0.5)).astype(x.dtype)
 
 
@@ -191,8 +191,8 @@ def erfcinv(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.erfcinv([1.0]).numpy().round(4) + 0.0
         array([0.], dtype=float32)
     """
-    wide = x.astype(xp.float64)
-    value = _normal_quantile(xp, (1 - wide) / 2, xp.minimum(wide, 2 - wide) / 2)
+    doubles = x.astype(xp.float64)
+    value = _normal_quantile(xp, (1 - doubles) / 2, xp.minimum(doubles, 2 - doubles) / 2)
     return (value * math.sqrt(0.5)).astype(x.dtype)
 
 
@@ -204,8 +204,8 @@ def ndtri(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.ndtri([0.5]).numpy().round(4) + 0.0
         array([0.], dtype=float32)
     """
-    wide = x.astype(xp.float64)
-    return _normal_quantile(xp, wide - 0.5, xp.minimum(wide, 1 - wide)).astype(x.dtype)
+    doubles = x.astype(xp.float64)
+    return _normal_quantile(xp, doubles - 0.5, xp.minimum(doubles, 1 - doubles)).astype(x.dtype)
 
 
 erfinv.gradients(lambda g, y, x: multiply(g, multiply(exp(square(y)), 1 / _SLOPE)))

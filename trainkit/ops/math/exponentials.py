@@ -198,8 +198,8 @@ def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Arra
     if x.dtype.kind in "iub":
         x = x.astype(dtypes.floatx())
     if x.dtype.itemsize < 4:  # sums of 16-bit floats stop growing, or overflow
-        wide: Any = _logsumexp.primitive.kernel
-        return wide(xp, x.astype(np.float32), axis=axis, keepdims=keepdims).astype(x.dtype)
+        kernel: Any = _logsumexp.primitive.kernel
+        return kernel(xp, x.astype(np.float32), axis=axis, keepdims=keepdims).astype(x.dtype)
     if not x.size:
         return xp.log(xp.add.reduce(x, axis, None, None, keepdims))
     top = extreme(xp, "max", x, axis, True)

@@ -45,13 +45,13 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.lgamma([1.0, 4.0]).numpy().round(4)
         array([0.    , 1.7918], dtype=float32)
     """
-    wide = x.astype(xp.float64)
-    upper = xp.where(wide < 0.5, 1 - wide, wide)
+    doubles = x.astype(xp.float64)
+    upper = xp.where(doubles < 0.5, 1 - doubles, doubles)
     value = _positive_lgamma(xp, xp.minimum(upper, 1e300))
-    part = wide - xp.rint(wide)  # exact beside 0, where both go to infinity
+    part = doubles - xp.rint(doubles)  # exact beside 0, where both go to infinity
     reflected = math.log(math.pi) - xp.log(xp.abs(xp.sin(math.pi * part))) - value
-    value = xp.where(wide < 0.5, reflected, value)
-    pole = ((wide <= 0) & (part == 0)) | xp.isinf(wide)
+    value = xp.where(doubles < 0.5, reflected, value)
+    pole = ((doubles <= 0) & (part == 0)) | xp.isinf(doubles)
     return xp.where(pole, np.inf, value).astype(x.dtype)
 
 
@@ -63,8 +63,8 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
         >>> round(float(tk.math.digamma(1.0)), 4)
         -0.5772
     """
-    wide = x.astype(xp.float64)
-    high = xp.where(wide < 0.5, 1 - wide, wide)
+    doubles = x.astype(xp.float64)
+    high = xp.where(doubles < 0.5, 1 - doubles, doubles)
     steps = 0 * high
     for _ in range(_START):
         below = high < _START
@@ -75,10 +75,10 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     for k in range(len(_BERNOULLI), 0, -1):
         series = (series + _BERNOULLI[k - 1] / (2 * k)) * squared
     value = xp.log(high) - 0.5 / high - series - steps
-    part = wide - xp.rint(wide)  # exact beside 0, where both go to infinity
-    value = xp.where(wide < 0.5, value - math.pi / xp.tan(math.pi * part), value)
-    value = xp.where((wide <= 0) & (part == 0), np.nan, value)
-    return xp.where(wide == np.inf, np.inf, value).astype(x.dtype)
+    part = doubles - xp.rint(doubles)  # exact beside 0, where both go to infinity
+    value = xp.where(doubles < 0.5, value - math.pi / xp.tan(math.pi * part), value)
+    value = xp.where((doubles <= 0) & (part == 0), np.nan, value)
+    return xp.where(doubles == np.inf, np.inf, value).astype(x.dtype)
 
 
 @primitive(shapes.floating_broadcast, **SPECIAL_FUNCTION)
@@ -133,11 +133,11 @@ def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
         >>> round(float(tk.math.polygamma(1.0, 1.0)), 4)
         1.6449
     """
-    order, wide = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))
+    order, doubles = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))
     factorial = xp.exp(_positive_lgamma(xp, order + 1))
     sign = 2 * (order % 2) - 1
-    value = sign * factorial * zeta.primitive.kernel(xp, order + 1, wide)
-    value = xp.where(order == 0, digamma.primitive.kernel(xp, wide), value)
+    value = sign * factorial * zeta.primitive.kernel(xp, order + 1, doubles)
+    value = xp.where(order == 0, digamma.primitive.kernel(xp, doubles), value)
     valid = (order >= 0) & (order == xp.floor(order))
     return xp.where(valid, value, np.nan).astype(x.dtype)
 

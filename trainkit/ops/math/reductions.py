@@ -348,13 +348,13 @@ def _variance_by(
     """The variance by functions that sum floats, and their squared distances to a mean."""
     check_axes(x, axis, "var")
     kind = x.dtype.kind
-    wide = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
-    sums = total(xp, wide, axis, True)
+    floats = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    sums = total(xp, floats, axis, True)
     count = x.size // sums.size if sums.size else 1
     if not count:
-        nothing = xp.add.reduce(wide, axis, None, None, keepdims).real * np.nan
+        nothing = xp.add.reduce(floats, axis, None, None, keepdims).real * np.nan
         return nothing.astype(x.dtype) if x.dtype in _HALVES else nothing
-    variance = squares(xp, wide, sums / count, axis, keepdims) / count
+    variance = squares(xp, floats, sums / count, axis, keepdims) / count
     return variance.astype(x.dtype) if x.dtype in _HALVES else variance
 
 
@@ -392,11 +392,11 @@ def _squared_distances_to_one(x: Array, centre: float) -> Any:
     totals = []
     for start in range(0, x.size, 2 * LARGE):
         some = x[start : start + 2 * LARGE]
-        wide = WIDE[0] if WIDE and some.size >= LARGE else _call
-        squares = squared_distances(some, centre) if wide is _call else None
+        call = WIDE[0] if WIDE and some.size >= LARGE else _call
+        squares = squared_distances(some, centre) if call is _call else None
         if squares is None:
-            away = wide(np.subtract, some, centre)
-            squares = wide(np.multiply, away, away)
+            away = call(np.subtract, some, centre)
+            squares = call(np.multiply, away, away)
         enough = squares.size >= FEWEST
         totals.append((_total_by_blas if enough else _total)(np, squares, None, False))
     return np.add.reduce(np.array(totals))

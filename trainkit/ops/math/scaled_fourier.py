@@ -28,8 +28,8 @@ from trainkit.ops.signal.fourier import (
 _NORMS = ("backward", "ortho", "forward")
 
 
-def _scale(y: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
-    """`y`, scaled as for `"backward"`, scaled as for `norm`."""
+def _rescale(y: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
+    """A transform of `n` numbers in the scale of `norm`, from `y` in that of `"backward"`."""
     if norm not in _NORMS:
         raise ValueError(f"fft: norm {norm!r} is none of {', '.join(_NORMS)}")
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
@@ -44,7 +44,7 @@ def _transform_along(
     last = moveaxis(x, axis, -1)
     length = last.shape[-1] if n is None else int(n)
     y = op(fitted(last, length))
-    return moveaxis(_scale(y, length, norm, inverse), -1, axis)
+    return moveaxis(_rescale(y, length, norm, inverse), -1, axis)
 
 
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -93,7 +93,7 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     """The inverse of `rfft`; `n` is the length of the result, 2 (k - 1) by default."""
     last = moveaxis(as_complex(x), axis, -1)
     length = 2 * (last.shape[-1] - 1) if n is None else int(n)
-    y = _scale(complex_irfft(last, length), length, norm, True)
+    y = _rescale(complex_irfft(last, length), length, norm, True)
     return moveaxis(y, -1, axis)
 
 
@@ -121,13 +121,13 @@ _OTHER = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform, which is real, of the first half of a signal that mirrors itself."""
-    _scale(as_tensor(x), 1, norm, False)
+    _rescale(as_tensor(x), 1, norm, False)
     return irfft(conjugated(as_complex(x)), n=n, axis=axis, norm=_OTHER[norm])
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft`."""
-    _scale(as_tensor(x), 1, norm, False)
+    _rescale(as_tensor(x), 1, norm, False)
     spectrum: Tensor = conjugated(rfft(x, n=n, axis=axis, norm=_OTHER[norm]))
     return spectrum
 

@@ -55,8 +55,8 @@ def _ranks(xp: ArrayModule, q: float, n: Array, method: str) -> tuple[Array, Arr
     elif method == "midpoint":
         weight = (high - low) / 2
     else:
-        chosen = {"lower": low, "higher": high, "nearest": xp.rint(position)}[method]
-        low, high, weight = chosen, chosen, 0 * position
+        rank = {"lower": low, "higher": high, "nearest": xp.rint(position)}[method]
+        low, high, weight = rank, rank, 0 * position
     return low.astype(np.int64)[..., None], high.astype(np.int64)[..., None], weight[..., None]
 
 
@@ -228,13 +228,13 @@ def percents(q: Any) -> Any:
     return np.asarray(q.numpy() if hasattr(q, "numpy") else q, np.float64) / 100
 
 
-def shares_later(given: dict[str, Any]) -> Any:
+def shares_later(arguments: dict[str, Any]) -> Any:
     """The spec of quantiles whose shares are known only later; `None` if they are known."""
-    q = given["q"]
+    q = arguments["q"]
     if not isinstance(q, SymbolicTensor):
         return None
-    x = given["x"] if isinstance(given["x"], Tensor) else convert_to_tensor(given["x"])
-    dims = shapes.reduced_dims(x.shape, axis_setting(given["axis"]), given["keepdims"])
+    x = arguments["x"] if isinstance(arguments["x"], Tensor) else convert_to_tensor(arguments["x"])
+    dims = shapes.reduced_dims(x.shape, axis_setting(arguments["axis"]), arguments["keepdims"])
     return Spec((*q.shape, *dims), shapes.float_dtype(x.dtype))
 
 
@@ -387,20 +387,20 @@ def _as_rows(x: Array) -> Array:
 
 def _count(xp: ArrayModule, rows: Array, weights: Array | None, bins: int, all_fit: bool) -> Array:
     """How often each number occurs in each row, or the sum of the weights there."""
-    rows, most = rows.astype(np.int64, copy=False), len(rows) * bins
+    rows, cell_count = rows.astype(np.int64, copy=False), len(rows) * bins
     # All rows at once: each has its own range of bins.
     bin_indices = rows + xp.arange(len(rows), dtype=np.int64)[:, None] * bins
     if not all_fit:
-        bin_indices = xp.where((rows >= 0) & (rows < bins), bin_indices, most)
+        bin_indices = xp.where((rows >= 0) & (rows < bins), bin_indices, cell_count)
     bin_indices, flat_weights = bin_indices.ravel(), None if weights is None else weights.ravel()
     if xp is not np and flat_weights is not None and pools.determined():
-        sums = xp.zeros((most, 1), np.float64)
+        sums = xp.zeros((cell_count, 1), np.float64)
         if rows_gpu.add_rows(
             xp, sums, bin_indices, flat_weights.astype(np.float64)[:, None], wrap=False
         ):
             return sums.reshape(len(rows), bins)
-    counts = xp.bincount(bin_indices, weights=flat_weights, minlength=most)
-    return counts[:most].reshape(len(rows), bins)
+    counts = xp.bincount(bin_indices, weights=flat_weights, minlength=cell_count)
+    return counts[:cell_count].reshape(len(rows), bins)
 
 
 def _bincount_on_gpu(
@@ -423,13 +423,13 @@ def _limits_of(xp: ArrayModule, x: Array) -> tuple[int, int]:
     """The least and the greatest number, with one wait for both."""
     if not x.size:
         return 0, -1
-    least, greatest = xp.stack([x.min(), x.max()]).tolist()
-    return least, greatest
+    lowest, greatest = xp.stack([x.min(), x.max()]).tolist()
+    return lowest, greatest
 
 
-def _bins_for(least: int, greatest: int, minlength: int, maxlength: int | None) -> int:
-    if least < 0:
-        raise InvalidArgumentError(f"bincount: x has the negative value {least}")
+def _bins_for(lowest: int, greatest: int, minlength: int, maxlength: int | None) -> int:
+    if lowest < 0:
+        raise InvalidArgumentError(f"bincount: x has the negative value {lowest}")
     bins = max(minlength, greatest + 1)
     return bins if maxlength is None else min(bins, maxlength)
 
@@ -453,8 +453,8 @@ def _bincount(
 
     Numbers from `maxlength` on are left out.
     """
-    least, greatest = _limits_of(xp, x)
-    bins = _bins_for(least, greatest, minlength, maxlength)
+    lowest, greatest = _limits_of(xp, x)
+    bins = _bins_for(lowest, greatest, minlength, maxlength)
     row_weights = _as_rows(weights[0]) if weights else None
     return _as_counts(x, row_weights, _count(xp, _as_rows(x), row_weights, bins, greatest < bins))
 

@@ -175,8 +175,8 @@ def _sinc_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     series = _SLOPE_SERIES[-1]
     for coefficient in _SLOPE_SERIES[-2::-1]:
         series = add(multiply(squared, series), coefficient)
-    far = where(near, 1, x)
-    quotient = divide(subtract(cos(multiply(far, math.pi)), sinc(far)), far)
+    safe_x = where(near, 1, x)
+    quotient = divide(subtract(cos(multiply(safe_x, math.pi)), sinc(safe_x)), safe_x)
     return multiply(g, where(near, multiply(t, series), quotient))
 
 

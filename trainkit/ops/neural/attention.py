@@ -69,8 +69,8 @@ def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
 
 def _seen(scores: Tensor, mask: Any) -> Tensor:
     """Scores with those that `mask` forbids far below all others."""
-    far = max(_FAR_BELOW, float(scores.dtype.min))
-    masked: Tensor = where(mask, scores, cast(as_tensor(far), scores.dtype))
+    penalty = max(_FAR_BELOW, float(scores.dtype.min))
+    masked: Tensor = where(mask, scores, cast(as_tensor(penalty), scores.dtype))
     return masked
 
 

@@ -60,8 +60,8 @@ def _gradient_rule(g: Spec, z: Spec, bias: Spec) -> Any:
 def _sent_back(g: Array, z: Array, bias: Array, summed: Any) -> Any:
     """The gradients by a function that sums columns."""
     result = gelu_erf_gradient.primitive.run((g, z + bias), {})
-    wide = result.astype(np.float32) if result.dtype.itemsize < 4 else result
-    by_bias = summed(wide.reshape(-1, z.shape[-1]))
+    floats = result.astype(np.float32) if result.dtype.itemsize < 4 else result
+    by_bias = summed(floats.reshape(-1, z.shape[-1]))
     return result, by_bias.astype(bias.dtype, copy=False)
 
 

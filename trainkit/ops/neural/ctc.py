@@ -136,21 +136,21 @@ def _check_values(xp: ArrayModule, logits: Array, target: Array, lengths: Any, b
         raise InvalidArgumentError(
             f"ctc_loss: a target is not in [0, {classes}): the output has {classes} classes"
         )
-    for name, length, most in (
+    for name, length, limit in (
         ("target_length", target_length, target.shape[1]),
         ("output_length", output_length, steps),
     ):
-        if length.size and not (length.min() >= 0 and length.max() <= most):
-            raise InvalidArgumentError(f"ctc_loss: {name} must lie in [0, {most}], got {length}")
+        if length.size and not (length.min() >= 0 and length.max() <= limit):
+            raise InvalidArgumentError(f"ctc_loss: {name} must lie in [0, {limit}], got {length}")
 
 
 def _prepare(
     xp: ArrayModule, logits: Array, target: Array, target_length: Array, blank: int
 ) -> tuple[Array, _States]:
-    wide = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
+    floats = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
     inside = xp.clip(target, 0, logits.shape[-1] - 1)
     states = _States(xp, inside, target_length, blank % logits.shape[-1])
-    return softmax_reference.log_softmax(xp, wide), states
+    return softmax_reference.log_softmax(xp, floats), states
 
 
 @primitive(

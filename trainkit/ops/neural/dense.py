@@ -77,8 +77,8 @@ def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
     result = g * (y > 0)
-    wide = result.astype(np.float32) if g.dtype.itemsize < 4 else result
-    rows = wide.reshape(-1, g.shape[-1])
+    floats = result.astype(np.float32) if g.dtype.itemsize < 4 else result
+    rows = floats.reshape(-1, g.shape[-1])
     by_bias = np.ones(len(rows), rows.dtype) @ rows if xp is np else rows.sum(axis=0)
     return result, by_bias.astype(g.dtype, copy=False)
 

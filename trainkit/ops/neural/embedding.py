@@ -95,14 +95,16 @@ def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> A
 
 def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:
     """Rows sorted by id, then each run of equal ids summed in one go."""
-    wide = np.float32 if rows.dtype.itemsize < 4 else rows.dtype
+    sum_dtype = np.float32 if rows.dtype.itemsize < 4 else rows.dtype
     result = np.zeros((count, rows.shape[1]), rows.dtype)
     if not ids.size:
         return result
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    result[ordered[starts]] = np.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
+    result[ordered[starts]] = np.add.reduceat(
+        rows[order].astype(sum_dtype, copy=False), starts, axis=0
+    )
     return result
 
 
@@ -128,10 +130,10 @@ def _lookup_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any
 def _embedding_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     g, ids, table = inputs
     n, row_dims = table.shape[0], tuple(table.shape[1:])
-    wide = len(ids.shape)
+    rank = len(ids.shape)
     g = stacked(g, count)
     if not isinstance(ids, ItemStack):
-        by_rows = primitive.op(moved(g, 0, wide), ids, blank((n, count, *row_dims), table))
+        by_rows = primitive.op(moved(g, 0, rank), ids, blank((n, count, *row_dims), table))
         return moved(by_rows, 1, 0)
     where_ = of_all_items(ids, n, count, "embedding_lookup", "GatherV2", 0)
     return reshaped(

@@ -29,12 +29,12 @@ def fake_quant(
     `fake_quant_with_min_max_vars`. Inside of the interval the gradient is that of the identity;
     outside it is that of the end to which `x` is clipped.
     """
-    least, most = int(narrow_range), 2**num_bits - 1
+    lowest, greatest = int(narrow_range), 2**num_bits - 1
     empty = high == low
     width = xp.where(empty, 1, high - low)
-    scale, inverse = width / (most - least), (most - least) / width
-    zero = xp.floor(xp.minimum(xp.maximum(least - low / scale, least), most) + 0.5)
-    start, end = (least - zero) * scale, (most - zero) * scale
+    scale, inverse = width / (greatest - lowest), (greatest - lowest) / width
+    zero = xp.floor(xp.minimum(xp.maximum(lowest - low / scale, lowest), greatest) + 0.5)
+    start, end = (lowest - zero) * scale, (greatest - zero) * scale
     first = xp.floor(0.5 - start * inverse)
     steps = (xp.minimum(xp.maximum(x, start), end) - start) * inverse
     return xp.where(empty, 0, xp.floor(steps - first + 0.5) * scale)
@@ -42,10 +42,10 @@ def fake_quant(
 
 def _ends(low: Tensor, high: Tensor, num_bits: int, narrow_range: bool) -> tuple[Any, Any]:
     """The ends of the interval after it was moved."""
-    least, most = int(narrow_range), 2**num_bits - 1
-    scale = divide(subtract(high, low), most - least)
-    zero = floor(add(clip(subtract(least, divide(low, scale)), least, most), 0.5))
-    return multiply(subtract(least, zero), scale), multiply(subtract(most, zero), scale)
+    lowest, greatest = int(narrow_range), 2**num_bits - 1
+    scale = divide(subtract(high, low), greatest - lowest)
+    zero = floor(add(clip(subtract(lowest, divide(low, scale)), lowest, greatest), 0.5))
+    return multiply(subtract(lowest, zero), scale), multiply(subtract(greatest, zero), scale)
 
 
 def _by_x(g: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, **settings: Any) -> Any:
@@ -73,10 +73,10 @@ fake_quant.gradients(_by_x, _by_low, _by_high)
 )
 def float8_rounded(xp: ArrayModule, x: Array, *, kind: str) -> Array:
     """The nearest number of a format of 8 bits, the even one of two; greater ones are clipped."""
-    mantissa, lowest, most = FLOAT8[kind]
-    wide = x.astype("float32") if x.dtype.itemsize < 4 else x
-    clipped = xp.minimum(xp.maximum(wide, -most), most)
+    mantissa, lowest, greatest = FLOAT8[kind]
+    floats = x.astype("float32") if x.dtype.itemsize < 4 else x
+    clipped = xp.minimum(xp.maximum(floats, -greatest), greatest)
     _, exponent = xp.frexp(xp.maximum(xp.abs(clipped), 2.0**lowest))  # fractions in [1/2, 1)
-    step = xp.ldexp(xp.ones_like(wide), exponent - (mantissa + 1))
+    step = xp.ldexp(xp.ones_like(floats), exponent - (mantissa + 1))
     rounded = xp.rint(clipped / step) * step
     return rounded.astype(x.dtype, copy=False)

@@ -244,8 +244,8 @@ def attended_by_steps(
         mask = visible if mask is None else logical_and(mask, visible)
     if mask is None:
         return by_head(matmul(softmax(scores), by_head(v)))
-    far = cast(as_tensor(max(_FAR_BELOW, float(scores.dtype.min))), scores.dtype)
-    weights = multiply(softmax(where(mask, scores, far)), cast(mask, scores.dtype))
+    penalty = cast(as_tensor(max(_FAR_BELOW, float(scores.dtype.min))), scores.dtype)
+    weights = multiply(softmax(where(mask, scores, penalty)), cast(mask, scores.dtype))
     return by_head(matmul(weights, by_head(v)))
 
 

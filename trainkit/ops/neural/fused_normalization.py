@@ -200,16 +200,16 @@ def fused_normalization_gradient(
     result.
     """
     shape, dtype = _parameter_shape(x, axis), _vector_dtype(x, scale)
-    wide = widen_halves(g)
+    floats = widen_halves(g)
     scale, by_mean, by_variance = (
         None if v is None else widen_halves(v).reshape(shape) for v in (scale, by_mean, by_variance)
     )
     axes = _statistics_axes(axis, x.ndim, over_batch)
     result, product = norm_reference.normalized_gradient(
-        xp, wide, widen_halves(x), scale, by_mean, by_variance, axes, epsilon, centred
+        xp, floats, widen_halves(x), scale, by_mean, by_variance, axes, epsilon, centred
     )
     outer = tuple(i for i in range(x.ndim) if i not in axis)
-    sums = (product.sum(axis=outer), wide.sum(axis=outer))
+    sums = (product.sum(axis=outer), floats.sum(axis=outer))
     vectors = [part.astype(dtype, copy=False) for part in sums]
     return result.astype(x.dtype, copy=False), *vectors
 

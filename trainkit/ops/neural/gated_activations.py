@@ -165,8 +165,10 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
 
     For x < 0 by the tail below x: 1 + erf(x / sqrt(2)) cancels there.
     """
-    wide = widen_halves(x)
-    return elementwise_reference.gelu_erf(xp, wide, normal_tail(wide)).astype(x.dtype, copy=False)
+    floats = widen_halves(x)
+    return elementwise_reference.gelu_erf(xp, floats, normal_tail(floats)).astype(
+        x.dtype, copy=False
+    )
 
 
 @primitive(
@@ -178,8 +180,8 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
-    wide = widen_halves(x)
-    by_x = elementwise_reference.gelu_erf_gradient(xp, g, wide, normal_tail(wide))
+    floats = widen_halves(x)
+    by_x = elementwise_reference.gelu_erf_gradient(xp, g, floats, normal_tail(floats))
     return by_x.astype(g.dtype, copy=False)
 
 

@@ -275,8 +275,8 @@ def _drop_other_axes(scale: Any, x: Tensor, axes: Axes) -> Tensor | None:
         or sizes[:first] != (1,) * first
     ):
         return None
-    wide = "float32" if x.dtype.size < 4 else x.dtype.name
-    if scale.dtype.name not in (x.dtype.name, wide):
+    sum_dtype = "float32" if x.dtype.size < 4 else x.dtype.name
+    if scale.dtype.name not in (x.dtype.name, sum_dtype):
         return None
     vector: Tensor = reshape(scale, tuple(x.shape[i] for i in axes))
     return vector
@@ -316,8 +316,8 @@ def normalize(
     result: Tensor
     if order == 2:
         # the square of the least length must not be 0 in the type at hand
-        least = max(small * small, _LEAST_SQUARE.get(x.dtype.name, 0.0))
-        result = multiply(x, rsqrt(maximum(total(square(x), axes, True), least)))
+        smallest = max(small * small, _LEAST_SQUARE.get(x.dtype.name, 0.0))
+        result = multiply(x, rsqrt(maximum(total(square(x), axes, True), smallest)))
     else:
         result = divide(x, maximum(_length(x, axes, order), small))
     return result

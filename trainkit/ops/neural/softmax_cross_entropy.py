@@ -158,9 +158,9 @@ def softmax_cross_entropy_gradient(
 ) -> Array:
     """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
     _, powers = shifted_powers(xp, widen_halves(logits))
-    wide = widen_halves(labels)
-    powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
-    powers -= wide
+    floats = widen_halves(labels)
+    powers *= floats.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
+    powers -= floats
     powers *= g[..., None]
     return powers.astype(logits.dtype, copy=False)
 

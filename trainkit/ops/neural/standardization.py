@@ -37,8 +37,8 @@ def standardized(
     xp: ArrayModule, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon) along axes; not centred, the mean counts as 0."""
-    wide = widen_halves(x)
-    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    floats = widen_halves(x)
+    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
     y: Array = norm_reference.apart(xp, deviations, axis, epsilon)[0]
     return y.astype(x.dtype, copy=False)
 
@@ -53,8 +53,8 @@ def standardized_gradient(
     xp: ArrayModule, g: Array, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
 ) -> Array:
     """What `standardized` sends back: (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon)."""
-    wide, g = widen_halves(x), widen_halves(g)
-    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    floats, g = widen_halves(x), widen_halves(g)
+    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
     y, factor = norm_reference.apart(xp, deviations, axis, epsilon)
     along = g - g.mean(axis=axis, keepdims=True) if centred else g
     grad: Array = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor

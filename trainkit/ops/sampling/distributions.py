@@ -230,11 +230,11 @@ def philox_poisson(
     return out.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
 
 
-def _invert(xp: ArrayModule, u: Array, first: Array, following: Any, most: int = 200) -> Array:
+def _invert(xp: ArrayModule, u: Array, first: Array, following: Any, limit: int = 200) -> Array:
     """The least k whose cumulated probability is above u; terms follow from one another."""
     k = xp.zeros(u.shape, _F64)
     term, total = first, first
-    for i in range(1, most):
+    for i in range(1, limit):
         beyond = u >= total
         if not bool(beyond.any()):
             break
@@ -331,15 +331,15 @@ def _binomial_by_rejection(
     return _until_accepted(xp, state, n.size, propose)
 
 
-def known_values(given: Any, tensor: Tensor) -> Array | None:
+def known_values(values: Any, tensor: Tensor) -> Array | None:
     """The values of an argument that became `tensor`, where the host has them.
 
     `None` for one that is known later, or lies on a GPU, for which the host would have to wait.
     """
-    if is_tensor(given) or any(map(is_tensor, nest.flatten(given))):
-        given = tensor._array if type(tensor) is Tensor else None
-        return given if isinstance(given, np.ndarray | np.generic) else None
-    return np.asarray(given)
+    if is_tensor(values) or any(map(is_tensor, nest.flatten(values))):
+        values = tensor._array if type(tensor) is Tensor else None
+        return values if isinstance(values, np.ndarray | np.generic) else None
+    return np.asarray(values)
 
 
 def binomial_of(source: Any, shape: Any, counts: Any, probabilities: Any, dtype: Any) -> Tensor:
@@ -381,8 +381,8 @@ def philox_categorical(
     if samples is None:
         samples = int(count[0])
     dims = (size, samples)
-    wide = logits.astype(_F64)
-    cumulated = xp.cumsum(shifted_powers(xp, wide)[1], axis=1)
+    doubles = logits.astype(_F64)
+    cumulated = xp.cumsum(shifted_powers(xp, doubles)[1], axis=1)
     u, state = unit_floats(xp, state, philox.part_of(dims, rows), _F64)
     u = u.reshape(dims) * cumulated[:, -1:]
     if size <= samples:

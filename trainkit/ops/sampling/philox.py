@@ -513,10 +513,10 @@ def philox_integers_between(
 
 def check_range(low: int, high: int, dtype: dtypes.DType) -> None:
     """Raise `InvalidArgumentError` unless `dtype` holds all whole numbers in [low, high)."""
-    least, greatest = dtype.limits
-    if not least <= low < high <= greatest + 1:
+    lowest, greatest = dtype.limits
+    if not lowest <= low < high <= greatest + 1:
         raise InvalidArgumentError(
-            f"random integers: [{low}, {high}) is no range of {dtype.name}, which holds {least} "
+            f"random integers: [{low}, {high}) is no range of {dtype.name}, which holds {lowest} "
             f"to {greatest}; minval must be below maxval"
         )
 

@@ -552,8 +552,8 @@ def dropout(
     share = cast(convert_to_tensor(rate), x.dtype)
     shape = shape_(x) if noise_shape is None else noise_shape
     uniforms = _random.uniform(shape, dtype="float32", seed=along_batch(_source(seed)))
-    chosen = greater_equal(cast(uniforms, x.dtype), share)
-    return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))
+    is_kept = greater_equal(cast(uniforms, x.dtype), share)
+    return where(is_kept, divide(x, subtract(1.0, share)), zeros_like(x))
 
 
 describe_arguments(

@@ -50,9 +50,9 @@ class _Parameters(NamedTuple):
 def _read_parameters(*values: Any) -> _Parameters:
     """The parameters as tensors of one floating dtype, which numbers take over."""
     tensors = [convert_to_tensor(x) for x in values]
-    chosen = [y for x, y in zip(values, tensors, strict=True) if is_tensor(x)] or tensors
-    names = {x.dtype.name for x in chosen}
-    dtype = chosen[0].dtype
+    typed = [y for x, y in zip(values, tensors, strict=True) if is_tensor(x)] or tensors
+    names = {x.dtype.name for x in typed}
+    dtype = typed[0].dtype
     if len(names) > 1 or not dtype.is_floating:
         raise InvalidArgumentError(
             "stateless_parameterized_truncated_normal: means, stddevs, minvals and maxvals need "
@@ -73,13 +73,13 @@ def _log_tail(x: Tensor) -> Tensor:
     return add(subtract(multiply(square(x), -0.5), log(x)), log1p(terms))
 
 
-def _far_quantile(uniforms: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Where the tail between `near` and `far` has the share `uniforms` nearer to `near`.
+def _far_quantile(uniforms: Tensor, near: Tensor, end: Tensor) -> Tensor:
+    """Where the tail between `near` and `end` has the share `uniforms` nearer to `near`.
 
     Two steps of Newton's method, from where it lay if density fell like x exp(-x**2 / 2).
     """
     start = maximum(near, _FAR)
-    ratio = expm1(subtract(_log_tail(maximum(far, start)), _log_tail(start)))
+    ratio = expm1(subtract(_log_tail(maximum(end, start)), _log_tail(start)))
     drop = log1p(multiply(uniforms, ratio))
     target = add(_log_tail(start), drop)
     x = sqrt(subtract(square(start), multiply(drop, 2.0)))
@@ -95,8 +95,8 @@ def _standard_quantile(uniforms: Tensor, low: Tensor, high: Tensor) -> Tensor:
     u = where(mirrored, subtract(1.0, uniforms), uniforms)
     below = _share_below(a)
     share = add(below, multiply(u, subtract(_share_below(b), below)))
-    far = negative(_far_quantile(subtract(1.0, u), negative(b), negative(a)))
-    z = where(less(b, -_FAR), far, ndtri(share))
+    tail = negative(_far_quantile(subtract(1.0, u), negative(b), negative(a)))
+    z = where(less(b, -_FAR), tail, ndtri(share))
     return where(mirrored, negative(z), z)
 
 

@@ -25,8 +25,8 @@ _POWERS = {None: (0.0, 0.0), "backward": (0.0, 0.0), "ortho": (-0.5, 0.5), "forw
 
 def _canonical_axes(x: Tensor, axes: Any, op: str) -> tuple[int, ...]:
     rank = len(x.shape)
-    chosen = plain(axes)
-    numbers = shapes.canonical_axes(range(rank) if chosen is None else chosen, rank, op)
+    axis_numbers = plain(axes)
+    numbers = shapes.canonical_axes(range(rank) if axis_numbers is None else axis_numbers, rank, op)
     if not numbers:
         raise ShapeError(f"{op}: needs one axis at least, got shape {tuple(x.shape)}, axes {axes}")
     return tuple(numbers)

@@ -126,8 +126,8 @@ def _y1(xp: ArrayModule, x: Array) -> Array:
 
 
 def _above_zero(xp: ArrayModule, function: Callable[..., Array], x: Array) -> Array:
-    wide = widen_halves(x)
-    return xp.where(wide < 0, xp.nan, function(xp, xp.maximum(wide, 0))).astype(x.dtype)
+    floats = widen_halves(x)
+    return xp.where(floats < 0, xp.nan, function(xp, xp.maximum(floats, 0))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -149,8 +149,8 @@ def bessel_j1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.bessel_j1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    wide = widen_halves(x)
-    return (xp.sign(wide) * _j1(xp, xp.abs(wide))).astype(x.dtype)
+    floats = widen_halves(x)
+    return (xp.sign(floats) * _j1(xp, xp.abs(floats))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)

@@ -148,8 +148,8 @@ def dawsn(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.dawsn([1.0]).numpy()
         array([0.5380795], dtype=float32)
     """
-    wide = widen_halves(x)
-    return (xp.sign(wide) * _dawson(xp, xp.abs(wide))).astype(x.dtype)
+    floats = widen_halves(x)
+    return (xp.sign(floats) * _dawson(xp, xp.abs(floats))).astype(x.dtype)
 
 
 dawsn.gradients(lambda g, y, x: multiply(g, subtract(1, multiply(multiply(2, x), y))))
@@ -183,8 +183,8 @@ def expint(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.expint([1.0]).numpy()
         array([1.8951179], dtype=float32)
     """
-    wide = widen_halves(x)
-    return xp.where(wide < 0, xp.nan, _ei(xp, xp.maximum(wide, 0))).astype(x.dtype)
+    floats = widen_halves(x)
+    return xp.where(floats < 0, xp.nan, _ei(xp, xp.maximum(floats, 0))).astype(x.dtype)
 
 
 expint.gradients(lambda g, y, x: multiply(g, divide(exp(x), x)))
@@ -224,8 +224,8 @@ def fresnel_cos(xp: ArrayModule, x: Array) -> Array:
     def small(u: Array) -> Array:
         return u * series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    wide = widen_halves(x)
-    return (xp.sign(wide) * _fresnel(xp, xp.abs(wide), small, sine=False)).astype(x.dtype)
+    floats = widen_halves(x)
+    return (xp.sign(floats) * _fresnel(xp, xp.abs(floats), small, sine=False)).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -240,8 +240,8 @@ def fresnel_sin(xp: ArrayModule, x: Array) -> Array:
     def small(u: Array) -> Array:
         return u**3 * series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    wide = widen_halves(x)
-    return (xp.sign(wide) * _fresnel(xp, xp.abs(wide), small, sine=True)).astype(x.dtype)
+    floats = widen_halves(x)
+    return (xp.sign(floats) * _fresnel(xp, xp.abs(floats), small, sine=True)).astype(x.dtype)
 
 
 fresnel_cos.gradients(lambda g, y, x: multiply(g, cos(multiply(math.pi / 2, square(x)))))
@@ -271,13 +271,13 @@ def spence(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.spence([2.0]).numpy()
         array([-0.82246703], dtype=float32)
     """
-    wide = widen_halves(x)
-    size = xp.maximum(wide, 0)
+    floats = widen_halves(x)
+    size = xp.maximum(floats, 0)
     beyond = xp.maximum(size, 1.5)
     # by the value at 1 / x, since Li2(1 - x) + Li2(1 - 1 / x) = -log(x)**2 / 2
     y = _spence(xp, xp.where(size <= 1.5, size, 1 / beyond))
     y = xp.where(size <= 1.5, y, -(xp.log(beyond) ** 2) / 2 - y)
-    return xp.where(wide < 0, xp.nan, y).astype(x.dtype)
+    return xp.where(floats < 0, xp.nan, y).astype(x.dtype)
 
 
 def _spence_slope(x: Tensor) -> Tensor:

@@ -113,8 +113,8 @@ def _small_k(xp: ArrayModule, x: Array) -> tuple[Array, Array]:
 
 def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
     """K of an order, times exp(x) if `scaled`; NaN below 0."""
-    wide = widen_halves(x)
-    size = xp.maximum(wide, 0)
+    floats = widen_halves(x)
+    size = xp.maximum(floats, 0)
     low = _small_k(xp, size)[order]
     beyond = xp.maximum(size, 2)
     high = series_between((_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / xp.sqrt(beyond)
@@ -122,7 +122,7 @@ def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
         low = low * xp.exp(xp.minimum(size, 2))
     else:
         high = high * xp.exp(-beyond)
-    return xp.where(wide < 0, xp.nan, xp.where(size <= 2, low, high)).astype(x.dtype)
+    return xp.where(floats < 0, xp.nan, xp.where(size <= 2, low, high)).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -167,8 +167,8 @@ def i1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    wide = widen_halves(x)
-    return (_scaled_i1(xp, wide) * xp.exp(xp.abs(wide))).astype(x.dtype)
+    floats = widen_halves(x)
+    return (_scaled_i1(xp, floats) * xp.exp(xp.abs(floats))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)

@@ -75,14 +75,14 @@ def check_now(positions: Tensor, size: int, low: int, op: str, tf_op: str) -> No
 # ------------------------------------------------------------------ along one axis
 
 
-def _least(settings: dict[str, Any], size: int | None) -> int:
+def _lowest_index(settings: dict[str, Any], size: int | None) -> int:
     return -(size or 0) if settings.get("wrap", True) else 0
 
 
 @_take.batch_by
 def _take_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, indices = inputs
-    rank, wide = len(x.shape), len(indices.shape)
+    rank, index_rank = len(x.shape), len(indices.shape)
     axis = settings["axis"] % rank
     if not isinstance(indices, ItemStack):
         return primitive.op(x.stacked, indices, **{**settings, "axis": axis + 1})
@@ -93,29 +93,29 @@ def _take_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     if n is None:
         return NotImplemented
     rows = reshaped(rows, (count * n, *tuple(rows.shape)[2:]))
-    where_ = of_all_items(indices, n, count, "take", "GatherV2", _least(settings, n))
+    where_ = of_all_items(indices, n, count, "take", "GatherV2", _lowest_index(settings, n))
     y = primitive.op(rows, where_, **{**settings, "axis": 0})
-    return transposed(y, _place(axis, rank, wide))
+    return transposed(y, _axis_order(axis, rank, index_rank))
 
 
-def _place(axis: int, rank: int, wide: int) -> list[int]:
+def _axis_order(axis: int, rank: int, index_rank: int) -> list[int]:
     """The order of the axes (items, picks..., others...) that has the picks at `axis`."""
-    others = [1 + wide + i for i in range(rank - 1)]
-    return [0, *others[:axis], *range(1, 1 + wide), *others[axis:]]
+    others = [1 + index_rank + i for i in range(rank - 1)]
+    return [0, *others[:axis], *range(1, 1 + index_rank), *others[axis:]]
 
 
 @take_sum.batch_by
 def _take_sum_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     g, indices, x = inputs
-    rank, wide = len(x.shape), len(indices.shape)
+    rank, index_rank = len(x.shape), len(indices.shape)
     axis = settings["axis"] % rank
     g = stacked(g, count)
     if not isinstance(indices, ItemStack):
         return primitive.op(g, indices, stacked(x, count), **{**settings, "axis": axis + 1})
     n = x.shape[axis]
-    where_ = of_all_items(indices, n, count, "take", "GatherV2", _least(settings, n))
+    where_ = of_all_items(indices, n, count, "take", "GatherV2", _lowest_index(settings, n))
     other_dims = (*x.shape[:axis], *x.shape[axis + 1 :])
-    rows = transposed(g, np.argsort(_place(axis, rank, wide)).tolist())
+    rows = transposed(g, np.argsort(_axis_order(axis, rank, index_rank)).tolist())
     like = blank((count * n, *other_dims), x)
     y = primitive.op(rows, where_, like, **{**settings, "axis": 0})
     return moved(reshaped(y, (count, n, *other_dims)), 1, axis + 1)

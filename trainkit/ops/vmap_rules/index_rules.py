@@ -45,27 +45,27 @@ class _StackKey:
         arrays = [parts[int(k[1:])] for k in key if index_keys.is_array(k, parts)]
         masks = [x for x in arrays if x.dtype.is_bool]
         shapes = [(None,) if x.dtype.is_bool else tuple(x.shape) for x in arrays]
-        wide = len(broadcast_dims(*shapes, op="get_item")) if shapes else 0
+        rank = len(broadcast_dims(*shapes, op="get_item")) if shapes else 0
         sliced = [k is None or type(k) is tuple for k in key]
-        self.rank = sum(sliced) + wide
+        self.rank = sum(sliced) + rank
         self.parts = list(parts)
         if not any_stacks(parts):
             self.key: Key = (ALL, *key)
             first = bool(arrays) and not _adjacent(sliced)
-            self.order = [wide, *range(wide), *range(wide + 1, self.rank + 1)] if first else []
+            self.order = [rank, *range(rank), *range(rank + 1, self.rank + 1)] if first else []
             return
         if any(isinstance(x, ItemStack) and x.dtype.is_bool for x in parts) or masks:
             raise NoBatch  # masks pick as many elements as they have true ones
         if any(type(k) is tuple and any(type(b) is str for b in k) for k in key):
             raise NoBatch  # slices of other lengths
-        self.parts = [aligned(x, wide) for x in parts]
-        numbers = np.arange(count).reshape(count, *(1,) * wide)
+        self.parts = [aligned(x, rank) for x in parts]
+        numbers = np.arange(count).reshape(count, *(1,) * rank)
         self.key = (f"@{len(parts)}", *key)
         self.parts.append(convert_to_tensor(numbers))
         # All index arrays now come first; between slices they stood where the first one does.
         before = sliced.index(False) if _adjacent(sliced) else 0
-        self.order = [0, *range(wide + 1, wide + 1 + before), *range(1, wide + 1)]
-        self.order += range(wide + 1 + before, self.rank + 1)
+        self.order = [0, *range(rank + 1, rank + 1 + before), *range(1, rank + 1)]
+        self.order += range(rank + 1 + before, self.rank + 1)
 
     def to_items(self, picked: Tensor) -> Tensor:
         """What the key picks from the stack, with the items first."""

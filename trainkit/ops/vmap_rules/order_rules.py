@@ -12,7 +12,10 @@ from trainkit.ops.math.statistics import _quantile, quantile_gather, quantile_sp
 
 @_searchsorted.batch_by
 def _search_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """A sequence with several axes has one for each row of `values`."""
+    """`searchsorted` for each item: one call, in which the sequence of an item is a row.
+
+    A sequence of one axis that all items share is searched for all values as they are.
+    """
     sequence, values = inputs
     if not isinstance(sequence, ItemStack) and len(sequence.shape) == 1:
         return primitive.op(sequence, values.stacked, **settings)

@@ -113,8 +113,8 @@ def gradients_for_step(
         # the greatest of all replicas is no sum of parts, so it can't wait for the end of a period
         if OVERWRITTEN:
             at = [i for i, g in enumerate(grads) if g is not None and is_overwritten(weights[i])]
-            for i, most in zip(at, all_reduce([grads[i] for i in at], "MAX"), strict=True):
-                weighted_grads[i] = most
+            for i, maximum in zip(at, all_reduce([grads[i] for i in at], "MAX"), strict=True):
+                weighted_grads[i] = maximum
     return weighted_grads
 
 

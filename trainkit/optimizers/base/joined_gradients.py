@@ -59,10 +59,10 @@ def _with_greatest(
     present = [i for i, g in enumerate(grads) if g is not None]
     overwritten = [i for i in present if is_overwritten(weights[i])]
     added = [i for i in present if not is_overwritten(weights[i])]
-    most = all_reduce([grads[i] for i in overwritten], "MAX", replica=replica)
+    maxima = all_reduce([grads[i] for i in overwritten], "MAX", replica=replica)
     # the others step along their gradients, which are added up as always
     sums = joined([grads[i] for i in added], replica) if added else []
-    for i, value in zip([*overwritten, *added], [*most, *sums], strict=True):
+    for i, value in zip([*overwritten, *added], [*maxima, *sums], strict=True):
         results[i] = value
     return results
 
@@ -113,8 +113,8 @@ def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, 
     for i in order:
         own = grads[i].dtype
         # half precision is no longer than the short dtypes in which gradients may travel
-        wide = own.is_floating and own.dtype.itemsize > 2
-        short = settings.gradient_dtype if wide else None
+        is_single_or_double = own.is_floating and own.dtype.itemsize > 2
+        short = settings.gradient_dtype if is_single_or_double else None
         by_dtype.setdefault(short or own.name, []).append(i)
     buckets = []
     for dtype, indices in by_dtype.items():

@@ -65,36 +65,36 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _positive_int(owner: str, name: str, value: Any, least: int) -> None:
+def _positive_int(owner: str, name: str, value: Any, minimum: int) -> None:
     if value is not None and (
-        not isinstance(value, int) or isinstance(value, bool) or value < least
+        not isinstance(value, int) or isinstance(value, bool) or value < minimum
     ):
         raise ValueError(
-            f"{owner}: {name} must be an int of at least {least} or None, got {value!r}"
+            f"{owner}: {name} must be an int of at least {minimum} or None, got {value!r}"
         )
 
 
 def checked_options(
-    owner: str, given: dict[str, Any], settings: tuple[str, ...] = ()
+    owner: str, arguments: dict[str, Any], settings: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """All shared options with their defaults filled in.
 
     Args:
         owner: class name, for error texts.
-        given: what the user passed.
+        arguments: what the user passed.
         settings: names of the class's own arguments, for error texts.
 
     Raises:
         TypeError: an argument that no optimizer has.
         ValueError: a value out of range.
     """
-    if given.pop("decay", None) is not None:
+    if arguments.pop("decay", None) is not None:
         warnings.warn(
             f"{owner}: decay is no argument of optimizers any more and has no effect; give "
             "learning_rate a schedule, such as schedules.InverseTimeDecay",
             stacklevel=4,
         )
-    unknown = sorted(set(given) - set(DEFAULTS))
+    unknown = sorted(set(arguments) - set(DEFAULTS))
     if unknown:
         names = [*DEFAULTS, "learning_rate", *settings]
         near = [name for one in unknown for name in near_names(one, names, 1)]
@@ -103,7 +103,7 @@ def checked_options(
             f"{owner} got unexpected argument {', '.join(map(repr, unknown))}; {hint} its own "
             f"settings it takes {', '.join(DEFAULTS)}"
         )
-    options = DEFAULTS | given
+    options = DEFAULTS | arguments
     # for its checks alone: the optimizer makes its own when all options are right
     ClipLimits(options["clipnorm"], options["clipvalue"], options["global_clipnorm"])
     if not isinstance(options["use_ema"], bool | np.bool_ | int):

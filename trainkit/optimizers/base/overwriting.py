@@ -54,14 +54,14 @@ def _overwrite(optimizer: Optimizer, grad: Any, weight: Variable, finite: Any) -
     accumulated = optimizer.state_of(weight).slots["accumulated_gradient"]
     last = ops.equal((optimizer._iterations.value() + 1) % period, 0)
     # this slot holds the greatest so far, where other weights have a sum
-    most = ops.maximum(grad, ops.cast(accumulated.value(), grad.dtype))
+    maximum = ops.maximum(grad, ops.cast(accumulated.value(), grad.dtype))
     # within a period the weight stays what it is
     now = last if finite is None else ops.logical_and(finite, last)
     # begins again at 0: these weights are scales of float8, which lie above it
-    next_greatest = ops.where(last, ops.zeros_like(most), most)
+    next_greatest = ops.where(last, ops.zeros_like(maximum), maximum)
     accumulated.assign(
         ops.cast(next_greatest, accumulated.dtype)
         if finite is None
         else ops.where(finite, ops.cast(next_greatest, accumulated.dtype), accumulated.value())
     )
-    weight.assign(ops.where(now, most, weight.value()))
+    weight.assign(ops.where(now, maximum, weight.value()))

@@ -210,11 +210,11 @@ class Programs:
     def plan_of(self, states: list[SlotState], n_scalars: int) -> StepPlan:
         """The plan of a step over `states`: that of the last one, if these are the same."""
         if self.plan is None or not self.plan.is_over(states):
-            programs = [self._chosen(s, n_scalars) for s in states]
+            programs = [self._program_for(s, n_scalars) for s in states]
             self.plan = StepPlan(states, programs)
         return self.plan
 
-    def _chosen(self, state: SlotState, n_scalars: int) -> FlatUpdate | RuleKernel | None:
+    def _program_for(self, state: SlotState, n_scalars: int) -> FlatUpdate | RuleKernel | None:
         on_gpu = state.is_on_gpu and kernel_family.mode() != "off"
         kernel = self.on_gpu(state, n_scalars) if on_gpu else None
         return self.of(state, n_scalars) if kernel is None else kernel

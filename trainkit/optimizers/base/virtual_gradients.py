@@ -67,16 +67,16 @@ class VirtualGradients:
         # replicas, by which `apply` divides
         weight = rows.size * replica.count / rows.total
         self._shapes = [array.shape for array in arrays]
-        self._now = self._chosen(arrays)
+        self._now = self._tree_sums(arrays)
         for sums, indices in self._now:
             sums.add([arrays[i] for i in indices], weight)
 
-    def _chosen(self, arrays: Sequence[Any]) -> list[tuple[TreeSum, list[int]]]:
+    def _tree_sums(self, arrays: Sequence[Any]) -> list[tuple[TreeSum, list[int]]]:
         """The arrays of each dtype, and what adds them up: short floats in float32."""
         by_dtype: dict[Any, list[int]] = {}
         for i, array in enumerate(arrays):
-            wide = array.dtype if array.dtype.itemsize > 2 else np.dtype(np.float32)
-            by_dtype.setdefault(wide, []).append(i)
+            sum_dtype = array.dtype if array.dtype.itemsize > 2 else np.dtype(np.float32)
+            by_dtype.setdefault(sum_dtype, []).append(i)
         dtype_groups = []
         for dtype, indices in by_dtype.items():
             shapes = tuple(arrays[i].shape for i in indices)

@@ -150,9 +150,9 @@ def _check_feed_order(evidence: Evidence) -> list[Finding]:
     if evidence.header_part("data").get("kind") == "ArrayFeed" or not _repeats(run):
         return []
     ends = evidence.epoch_ends()
-    chosen = np.unique(np.linspace(1, ends[0][0], 8).astype(int)).tolist() if ends else []
+    sampled_steps = np.unique(np.linspace(1, ends[0][0], 8).astype(int)).tolist() if ends else []
     batches = []
-    for step in chosen:
+    for step in sampled_steps:
         state = evidence.state(step, "the order of the data")
         if state is None or not isinstance(state.batch, tuple) or len(state.batch) < 2:
             return []

@@ -44,7 +44,7 @@ def loss_jumps(evidence: Evidence) -> list[tuple[int, float, float]]:
     by more than one row that is guessed wrong adds to a batch; a lesser rise if it lasts.
     """
     losses, first = evidence.losses, beginning(evidence)
-    least = _ROW_JUMP * abs(first) / evidence.batch_size
+    row_jump = _ROW_JUMP * abs(first) / evidence.batch_size
     jumps: list[tuple[int, float, float]] = []
     i = _BEGINNING
     while i < len(losses):
@@ -56,7 +56,7 @@ def loss_jumps(evidence: Evidence) -> list[tuple[int, float, float]]:
         middle = float(np.median(before))
         spread = 1.4826 * float(np.median(np.abs(before - middle)))  # as for normal numbers
         after = losses[i : i + _LASTING]
-        usual = max(_JUMP * abs(first), middle + 10 * spread, 3 * abs(middle), middle + least)
+        usual = max(_JUMP * abs(first), middle + 10 * spread, 3 * abs(middle), middle + row_jump)
         is_far = losses[i] > usual
         lasts = (
             len(before) >= _WINDOW

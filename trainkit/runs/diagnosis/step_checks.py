@@ -74,8 +74,8 @@ def sampled_figures(evidence: Evidence) -> list[StepFigures]:
     spread = np.linspace(1, last, _SAMPLED).astype(int).tolist()
     checkpoints = [n + 1 for n in evidence.run.checkpoints if n + 1 <= last]
     if len(checkpoints) > _SAMPLED:  # steps right after a checkpoint cost nothing to go to
-        chosen = np.linspace(0, len(checkpoints) - 1, _SAMPLED).astype(int)
-        spread = [checkpoints[i] for i in chosen] + [last]
+        indices = np.linspace(0, len(checkpoints) - 1, _SAMPLED).astype(int)
+        spread = [checkpoints[i] for i in indices] + [last]
     spread += [step for step, _, _ in loss_jumps(evidence)[:_MOST_JUMPS]]
     figures = []
     for step in sorted(set(spread)):

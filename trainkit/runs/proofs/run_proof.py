@@ -200,8 +200,8 @@ def _thin(steps: list[int]) -> list[int]:
     """At most so many steps as a proof may list, evenly, the first and the last among them."""
     if len(steps) <= _MOST_CHECKPOINTS:
         return steps
-    chosen = np.linspace(0, len(steps) - 1, _MOST_CHECKPOINTS).round().astype(int)
-    return [steps[i] for i in chosen]
+    indices = np.linspace(0, len(steps) - 1, _MOST_CHECKPOINTS).round().astype(int)
+    return [steps[i] for i in indices]
 
 
 def checkpoint_sums(journal: Any) -> dict[int, str]:

@@ -239,7 +239,7 @@ def _short_names(folders: list[str]) -> list[str]:
     """Folders without the part that all have in common."""
     parts = [folder.replace("\\", "/").rstrip("/").split("/") for folder in folders]
     shared = 0
-    least = min(map(len, parts)) - 1
-    while shared < least and len({tuple(p[: shared + 1]) for p in parts}) == 1:
+    limit = min(map(len, parts)) - 1
+    while shared < limit and len({tuple(p[: shared + 1]) for p in parts}) == 1:
         shared += 1
     return ["/".join(p[shared:]) if len(parts) > 1 else p[-1] for p in parts]

@@ -11,8 +11,8 @@ def width_of(text: str) -> int:
     """The columns that a text takes: two for wide letters, none for marks over others."""
     if text.isascii():
         return len(text)
-    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    return len(text) + wide - sum(bool(unicodedata.combining(letter)) for letter in text)
+    full_width = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + full_width - sum(bool(unicodedata.combining(letter)) for letter in text)
 
 
 def clipped(text: object, width: int, more: str = "…") -> str:

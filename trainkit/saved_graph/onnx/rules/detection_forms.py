@@ -13,7 +13,7 @@ from trainkit.saved_graph.onnx.rules.onnx_form import call_form
 
 
 def write_suppression(
-    to: GraphBuilder, boxes: Any, scores: Any, most: Any, overlap: Any, threshold: Any,
+    to: GraphBuilder, boxes: Any, scores: Any, box_limit: Any, overlap: Any, threshold: Any,
     centered: bool = False,
 ) -> Value:  # fmt: skip
     """Rows (batch, class, box) of boxes that no better one of their class covers.
@@ -22,7 +22,7 @@ def write_suppression(
         to: writes the node.
         boxes: (batch, boxes, 4).
         scores: (batch, classes, boxes).
-        most: boxes of a class, a number or value.
+        box_limit: boxes of a class, a number or value.
         overlap: the intersection over union above which a box is dropped.
         threshold: boxes with this score or less are dropped; minus infinity for none.
         centered: whether boxes are x, y, width and height, and not two corners.
@@ -31,7 +31,7 @@ def write_suppression(
     inputs = [to.cast(to.as_value(x), "float32") for x in (boxes, scores)]
     limits = [_number(to, x) for x in ([overlap, threshold] if has_threshold else [overlap])]
     settings = {"center_point_box": 1} if centered else {}
-    return to.op("NonMaxSuppression", *inputs, to.vector([most]), *limits, shape=(None, 3),
+    return to.op("NonMaxSuppression", *inputs, to.vector([box_limit]), *limits, shape=(None, 3),
                  dtype="int64", **settings)  # fmt: skip
 
 

@@ -15,14 +15,14 @@ NARROW = ("int8", "int16", "uint8", "uint16")
 """Integers that runtimes do not compute with; int32 holds them all."""
 
 
-def wide(to: GraphBuilder, x: Value) -> Value:
+def widen(to: GraphBuilder, x: Value) -> Value:
     """Integers of one or two bytes, and truth values, as int32; others as they are."""
     return to.cast(x, "int32") if x.dtype in (*NARROW, "bool") else x
 
 
 def widened(to: GraphBuilder, values: tuple[Any, ...]) -> list[Any]:
     """The same of each value; numbers stay as they are."""
-    return [wide(to, x) if isinstance(x, Value) else x for x in values]
+    return [widen(to, x) if isinstance(x, Value) else x for x in values]
 
 
 def _direct(name: str, kind: str) -> None:
@@ -276,7 +276,7 @@ onnx_form("clip_by_tensors")(lambda to, x, low, high: clipped(to, x, low, high))
 
 def clipped(to: GraphBuilder, x: Any, low: Any, high: Any) -> Value:
     """`x` between two limits, either of which may be `None`."""
-    x = wide(to, x)
+    x = widen(to, x)
     are_numbers = all(type(bound) in (int, float) for bound in (low, high))
     if are_numbers and x.dtype in ("float32", "float64"):
         # runtimes do it together with the convolution before it, which they don't with two nodes

@@ -232,10 +232,10 @@ def _tensor_array_write(
     """The buffer is filled up with zeros to the position and the sizes of the value first."""
     position = to.vector([index])
     now = to.op("Shape", buffer, shape=(buffer.rank,), dtype="int64")
-    least = to.op("Add", position, to.known([1], "int64"), shape=(1,))
+    sizes = to.op("Add", position, to.known([1], "int64"), shape=(1,))
     inner = to.op("Shape", value, shape=(value.rank,), dtype="int64")
-    least = to.op("Concat", least, inner, axis=0, shape=(buffer.rank,))
-    missing = to.op("Sub", to.op("Max", now, least, shape=now.shape), now, shape=now.shape)
+    sizes = to.op("Concat", sizes, inner, axis=0, shape=(buffer.rank,))
+    missing = to.op("Sub", to.op("Max", now, sizes, shape=now.shape), now, shape=now.shape)
     zeros = to.known([0] * buffer.rank, "int64")
     pads = to.op("Concat", zeros, missing, axis=0, shape=(2 * buffer.rank,))
     grown = to.op("Pad", buffer, pads, mode="constant", shape=(None,) * buffer.rank)

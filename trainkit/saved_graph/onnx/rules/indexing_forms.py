@@ -123,8 +123,8 @@ def _compress(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
         sizes = [*(to.size_of(x, i) for i in range(axis)), -1, *(to.size_of(x, i) for i in behind)]
         shape = (*x.shape[:axis], None, *(x.shape[i] for i in behind))
         x, mask = to.reshape(x, sizes, shape), to.reshape(mask, [-1], (None,))
-    chosen = (*x.shape[:axis], None, *x.shape[axis + 1 :])
-    y = to.op("Compress", x, mask, axis=axis, shape=chosen)
+    result_shape = (*x.shape[:axis], None, *x.shape[axis + 1 :])
+    y = to.op("Compress", x, mask, axis=axis, shape=result_shape)
     if not brackets.dropped:
         return y
     if any(i > axis for i in brackets.dropped):

@@ -36,15 +36,15 @@ def _fake_quant(
     to: GraphBuilder, x: Value, low: Value, high: Value, num_bits: int, narrow_range: bool
 ) -> Value:
     """`x` rounded to one of `2**num_bits` numbers, as the body of the operation has it."""
-    least, greatest = float(narrow_range), float(2**num_bits - 1)
+    lowest, greatest = float(narrow_range), float(2**num_bits - 1)
     low, high = [to.as_value(end, x) for end in (low, high)]
     is_empty = to.each("Equal", high, low, dtype="bool")
     width = to.each("Where", is_empty, to.known(1, x.dtype), to.each("Sub", high, low))
-    scale = to.each("Div", width, greatest - least)
-    inverse = to.each("Div", greatest - least, width)
-    zero_point = to.each("Sub", least, to.each("Div", low, scale))
-    zero = to.each("Floor", to.each("Add", clipped(to, zero_point, least, greatest), 0.5))
-    start, end = [to.each("Mul", to.each("Sub", n, zero), scale) for n in (least, greatest)]
+    scale = to.each("Div", width, greatest - lowest)
+    inverse = to.each("Div", greatest - lowest, width)
+    zero_point = to.each("Sub", lowest, to.each("Div", low, scale))
+    zero = to.each("Floor", to.each("Add", clipped(to, zero_point, lowest, greatest), 0.5))
+    start, end = [to.each("Mul", to.each("Sub", n, zero), scale) for n in (lowest, greatest)]
     first = to.each("Floor", to.each("Sub", 0.5, to.each("Mul", start, inverse)))
     steps = to.each("Mul", to.each("Sub", clipped(to, x, start, end), start), inverse)
     rounded = to.each("Floor", to.each("Add", to.each("Sub", steps, first), 0.5))

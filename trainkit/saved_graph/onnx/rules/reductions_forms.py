@@ -8,7 +8,7 @@ from typing import Any
 from trainkit.core.errors import UnimplementedError
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value, axis_in_first
-from trainkit.saved_graph.onnx.rules.elementwise_forms import wide
+from trainkit.saved_graph.onnx.rules.elementwise_forms import widen
 from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 
 Axes = int | tuple[int, ...] | None
@@ -45,7 +45,9 @@ def reduce(to: GraphBuilder, kind: str, x: Value, axis: Axes, keepdims: bool) ->
     return to.op(kind, x, axes, keepdims=int(keepdims), shape=shape)
 
 
-onnx_form("sum")(lambda to, x, axis, keepdims: reduce(to, "ReduceSum", wide(to, x), axis, keepdims))
+onnx_form("sum")(
+    lambda to, x, axis, keepdims: reduce(to, "ReduceSum", widen(to, x), axis, keepdims)
+)
 
 
 @onnx_form("square_sum")
@@ -55,7 +57,7 @@ def _square_sum(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value
 
 @onnx_form("prod")
 def _prod(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
-    return reduce(to, "ReduceProd", wide(to, x), axis, keepdims)
+    return reduce(to, "ReduceProd", widen(to, x), axis, keepdims)
 
 
 @onnx_form("mean")
@@ -79,7 +81,7 @@ def variance(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
 
 def _extreme(kind: str, of_two: str) -> Callable[..., Value]:
     def rule(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool, initial: Any = None) -> Value:
-        result = reduce(to, kind, wide(to, x), axis, keepdims)
+        result = reduce(to, kind, widen(to, x), axis, keepdims)
         return result if initial is None else to.each(of_two, result, initial)
 
     return rule
@@ -119,7 +121,7 @@ def _position(kind: str) -> Callable[..., Value]:
         if not keepdims:
             shape = x.shape[:axis] + x.shape[axis + 1 :]
         return to.op(
-            kind, wide(to, x), axis=axis, keepdims=int(keepdims), shape=shape, dtype="int64"
+            kind, widen(to, x), axis=axis, keepdims=int(keepdims), shape=shape, dtype="int64"
         )
 
     return rule
@@ -132,7 +134,7 @@ onnx_form("argmin")(_position("ArgMin"))
 @onnx_form("cumsum")
 def _cumsum(to: GraphBuilder, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
     number = to.known(axis % x.rank, "int64")
-    x = wide(to, x)
+    x = widen(to, x)
     return to.op("CumSum", x, number, exclusive=int(exclusive), reverse=int(reverse), shape=x.shape)
 
 
@@ -141,7 +143,7 @@ onnx_form("argsort")(lambda to, x, axis, **settings: _order(to, x, axis)[1])
 
 
 def _order(to: GraphBuilder, x: Value, axis: int) -> list[Value]:
-    x = wide(to, x)
+    x = widen(to, x)
     count = to.vector([to.size_of(x, axis)])
     return to.ops(
         "TopK", x, count, count=2, shapes=[x.shape] * 2, dtypes=[x.dtype, "int64"],
@@ -151,7 +153,7 @@ def _order(to: GraphBuilder, x: Value, axis: int) -> list[Value]:
 
 @onnx_form("top_k")
 def _top_k(to: GraphBuilder, x: Value, k: int, sorted: bool) -> tuple[Value, ...]:
-    x = wide(to, x)
+    x = widen(to, x)
     shape = (*x.shape[:-1], int(k))
     return tuple(
         to.ops(

@@ -114,8 +114,8 @@ def _triangle(to: GraphBuilder, x: Value) -> Value:
 
 
 def _cubic(to: GraphBuilder, x: Value) -> Value:
-    near, far = _polynomial(to, x, 1.5, -2.5, 0, 1), _polynomial(to, x, -0.5, 2.5, -4, 2)
-    return _pieces(to, x, (1.0, near), (2.0, far))
+    near, outer = _polynomial(to, x, 1.5, -2.5, 0, 1), _polynomial(to, x, -0.5, 2.5, -4, 2)
+    return _pieces(to, x, (1.0, near), (2.0, outer))
 
 
 def _lanczos(radius: float) -> Callable[[GraphBuilder, Value], Value]:
@@ -140,8 +140,8 @@ def _gaussian(to: GraphBuilder, x: Value) -> Value:
 
 def _mitchell(to: GraphBuilder, x: Value) -> Value:
     near = _polynomial(to, x, 7 / 6, -2.0, 0, 8 / 9)
-    far = _polynomial(to, x, -7 / 18, 2.0, -10 / 3, 16 / 9)
-    return _pieces(to, x, (1.0, near), (2.0, far))
+    outer = _polynomial(to, x, -7 / 18, 2.0, -10 / 3, 16 / 9)
+    return _pieces(to, x, (1.0, near), (2.0, outer))
 
 
 KERNELS: dict[str, Callable[[GraphBuilder, Value], Value]] = {

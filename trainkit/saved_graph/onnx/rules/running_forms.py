@@ -16,7 +16,7 @@ from trainkit.saved_graph.onnx.rules.control_forms import (
     body_inputs,
     give_results,
 )
-from trainkit.saved_graph.onnx.rules.elementwise_forms import wide
+from trainkit.saved_graph.onnx.rules.elementwise_forms import widen
 from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 from trainkit.saved_graph.onnx.rules.reductions_forms import axes_of, reduce
 
@@ -55,7 +55,7 @@ def _cumprod(to: GraphBuilder, x: Value, axis: int, exclusive: bool, reverse: bo
     def step(body: GraphBuilder, state: Value, element: Value) -> Value:
         return body.each("Mul", state, element)
 
-    return _scan_along(to, step, [wide(to, x)], axis % x.rank, reverse, 1, exclusive)
+    return _scan_along(to, step, [widen(to, x)], axis % x.rank, reverse, 1, exclusive)
 
 
 @onnx_form("cumulative_logsumexp")
