@@ -32,7 +32,7 @@ from trainkit.kernels.convolution.winograd_tuned import (
     before_of,
     results_call,
 )
-from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.jit.kernel_family import Family, owned
 from trainkit.kernels.matmul import epilogue_tuned
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue, finish
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
@@ -97,9 +97,8 @@ class RepeatedConvolution:
         weights_copy = self._weights.current(kernel, _LINES_LAYOUT)
         if weights_copy is None:
             return None
-        return _RepeatedLines(
-            lines_call(w, len(x), channels, filters), x.shape, weights_copy, low, limits
-        )
+        call = lines_call(w, len(x), channels, filters)
+        return _RepeatedLines(call, x, kernel, weights_copy, low, limits)
 
     def _sums(self, w: Windows, groups: int, x: Array, kernel: Array, low: Any, limits: Any) -> Any:
         """What is remembered of a convolution by direct sums or transforms, `None` of others."""
@@ -108,40 +107,133 @@ class RepeatedConvolution:
             return None
         if winograd_tuned.serves(w, *sizes):
             tiles = results_call(x.shape, kernel.shape, before_of(w), w.out)
-            return _RepeatedTiles(tiles, x.shape, kernel.shape, low, self._rectifier)
+            return _RepeatedTiles(tiles, x, kernel, low, self._rectifier)
         call = pixels_call(w, *sizes, pools.planned_threads())
         blocks = None
         if call.pack != AS_IT_IS:
             blocks = self._weights.current(kernel, call.layout)
             if blocks is None:
                 return None
-        return _RepeatedPixels(call, x.shape, kernel.shape, blocks, low, limits)
+        return _RepeatedPixels(call, x, kernel, blocks, low, limits)
 
 
-class _RepeatedTiles:
-    """A convolution by transforms of tiles.
+class _RepeatedCall:
+    """A convolution of which sizes have decided what is to be done.
 
     Args:
-        call: what sizes decide.
+        call: what they decide.
         x_shape: of the input.
         kernel_shape: of the weights.
+        copy: what holds a copy of the weights, `None` where they are read as they lie.
         low: the smallest sum.
-        rectifier: what comes last where there is a factor.
     """
 
-    __slots__ = ("_call", "_kernel_shape", "_low", "_rectifier", "_x_shape", "_zeros")
+    __slots__ = ("_call", "_copy", "_kernel_shape", "_low", "_x_shape")
+    _family: Family
 
     def __init__(
         self,
-        call: ResultsCall,
+        call: ResultsCall | PixelsCall | LinesCall,
         x_shape: tuple[int, ...],
         kernel_shape: tuple[int, ...],
+        copy: Any,
         low: Any,
-        rectifier: Rectifier,
     ) -> None:
-        self._call, self._x_shape, self._kernel_shape = call, x_shape, kernel_shape
-        self._low, self._rectifier = low, rectifier
-        self._zeros = np.zeros(call.shape[-1], _F32)
+        self._call: Any = call
+        self._x_shape, self._kernel_shape = x_shape, kernel_shape
+        self._copy, self._low = copy, low
+
+    def _kernel_for(self, x: Array, kernel: Array, bias: Array | None) -> Any:
+        """The compiled kernel, `None` where this is another call than the first."""
+        if self._copy is None:
+            is_same = kernel.shape == self._kernel_shape and kernel.flags.carray
+        else:
+            is_same = self._copy.are_of(kernel)
+        if not is_same or x.shape != self._x_shape or not (bias is None or bias.flags.carray):
+            return None
+        return self._family.find(self._call.key, 0.0)
+
+
+class _RepeatedTiles(_RepeatedCall):
+    """A convolution by transforms of tiles; `rectifier` comes last where there is a factor."""
+
+    __slots__ = ("_rectifier", "_zeros")
+    _family = RESULTS
+
+    def __init__(
+        self, call: ResultsCall, x: Array, kernel: Array, low: Any, rectifier: Rectifier
+    ) -> None:
+        super().__init__(call, x.shape, kernel.shape, None, low)
+        self._rectifier, self._zeros = rectifier, np.zeros(call.shape[-1], _F32)
+
+    def __call__(
+        self,
+        x: Array,
+        kernel: Array,
+        bias: Array | None,
+        factor: Array | None,
+        shift: Array | None,
+        residual: Array | None,
+    ) -> Array | None:
+        call, run = self._call, self._kernel_for(x, kernel, bias)
+        if run is None or pools.compute_threads() != call.threads:
+            return None
+        y = call.run(run, x, kernel, self._zeros if bias is None else bias, self._low)
+        if y is None or factor is None or shift is None:
+            return y
+        follows = Epilogue(factor.reshape(-1), shift.reshape(-1), residual, self._rectifier)
+        return y if finish(y, follows) else None
+
+
+class _RepeatedPixels(_RepeatedCall):
+    """A convolution by direct sums; what follows it lies between `limits`."""
+
+    __slots__ = ("_limits", "_threads")
+    _family = PIXELS
+
+    def __init__(
+        self, call: PixelsCall, x: Array, kernel: Array, copy: Any, low: Any, limits: Any
+    ) -> None:
+        super().__init__(call, x.shape, kernel.shape, copy, low)
+        self._limits, self._threads = limits, pools.planned_threads()
+
+    def __call__(
+        self,
+        x: Array,
+        kernel: Array,
+        bias: Array | None,
+        factor: Array | None,
+        shift: Array | None,
+        residual: Array | None,
+    ) -> Array | None:
+        call, copy = self._call, self._copy
+        # read first: what is let go in between is of this array still
+        matrix = None if copy is None else copy.array
+        run = self._kernel_for(x, kernel, bias)
+        if run is None or pools.planned_threads() != self._threads:
+            return None
+        if copy is None:
+            matrix = call.rows_of(kernel)
+        behind = NOTHING_BEHIND
+        if factor is not None:
+            if not are_in_order(call.shape, factor, shift, residual):
+                return None
+            beside = EMPTY_MATRIX if residual is None else residual.reshape(len(x), -1)
+            behind = factor.reshape(-1), shift.reshape(-1), beside, self._limits  # type: ignore[union-attr]
+        return call.run(run, x, matrix, AS_IT_IS, bias, self._low, behind)
+
+
+class _RepeatedLines(_RepeatedCall):
+    """A depthwise convolution by a copy of the kernel; what follows it lies between `limits`."""
+
+    __slots__ = ("_limits",)
+    _family = LINES
+
+    def __init__(
+        self, call: LinesCall, x: Array, kernel: Array, copy: Any, low: Any, limits: Any
+    ) -> None:
+        super().__init__(call, x.shape, kernel.shape, copy, low)
+        self._limits = limits
 
     def __call__(
         self,
@@ -153,115 +245,14 @@ class _RepeatedTiles:
         residual: Array | None,
     ) -> Array | None:
         call = self._call
-        run = RESULTS.find(call.key, 0.0)
-        is_same = kernel.shape == self._kernel_shape and kernel.flags.carray
-        if not is_same or x.shape != self._x_shape or run is None:
-            return None
-        if not (bias is None or bias.flags.carray) or pools.compute_threads() != call.threads:
-            return None
-        y = call.run(run, x, kernel, self._zeros if bias is None else bias, self._low)
-        if y is None or factor is None or shift is None:
-            return y
-        follows = Epilogue(factor.reshape(-1), shift.reshape(-1), residual, self._rectifier)
-        return y if finish(y, follows) else None
-
-
-class _RepeatedPixels:
-    """A convolution by direct sums.
-
-    Args:
-        call: what sizes decide.
-        x_shape: of the input.
-        kernel_shape: of the weights.
-        blocks: what holds packed weights, `None` where they are read as they lie.
-        low: the smallest sum.
-        limits: the smallest and the largest result of what follows.
-    """
-
-    __slots__ = ("_blocks", "_call", "_kernel_shape", "_limits", "_low", "_threads", "_x_shape")
-
-    def __init__(
-        self,
-        call: PixelsCall,
-        x_shape: tuple[int, ...],
-        kernel_shape: tuple[int, ...],
-        blocks: Any,
-        low: Any,
-        limits: Any,
-    ) -> None:
-        self._call, self._x_shape, self._kernel_shape = call, x_shape, kernel_shape
-        self._blocks, self._low, self._limits = blocks, low, limits
-        self._threads = pools.planned_threads()
-
-    def __call__(
-        self,
-        x: Array,
-        kernel: Array,
-        bias: Array | None,
-        factor: Array | None,
-        shift: Array | None,
-        residual: Array | None,
-    ) -> Array | None:
-        call, blocks = self._call, self._blocks
-        # read first: what is let go in between is of this array still
-        matrix = kernel if blocks is None else blocks.array
-        if blocks is None:
-            is_same = kernel.shape == self._kernel_shape and kernel.flags.carray
-        else:
-            is_same = blocks.are_of(kernel)
-        run = PIXELS.find(call.key, 0.0)
-        if not is_same or x.shape != self._x_shape or run is None:
-            return None
-        if not (bias is None or bias.flags.carray) or pools.planned_threads() != self._threads:
-            return None
-        if blocks is None:
-            matrix = call.rows_of(kernel)
-        behind = NOTHING_BEHIND
-        if factor is not None:
-            if not are_in_order(call.shape, factor, shift, residual):
-                return None
-            beside = EMPTY_MATRIX if residual is None else residual.reshape(len(x), -1)
-            behind = factor.reshape(-1), shift.reshape(-1), beside, self._limits  # type: ignore[union-attr]
-        return call.run(run, x, matrix, AS_IT_IS, bias, self._low, behind)
-
-
-class _RepeatedLines:
-    """A depthwise convolution of `depthwise_tuned`, by a kernel that is kept.
-
-    Args:
-        call: what sizes decide.
-        x_shape: of the input.
-        weights: what holds a copy of the kernel.
-        low: the smallest sum.
-        limits: the smallest and the largest result of what follows.
-    """
-
-    __slots__ = ("_call", "_kernel", "_limits", "_low", "_x_shape")
-
-    def __init__(
-        self, call: LinesCall, x_shape: tuple[int, ...], weights: Any, low: Any, limits: Any
-    ) -> None:
-        self._call, self._x_shape, self._kernel = call, x_shape, weights
-        self._low, self._limits = low, limits
-
-    def __call__(
-        self,
-        x: Array,
-        kernel: Array,
-        bias: Array | None,
-        factor: Array | None,
-        shift: Array | None,
-        residual: Array | None,
-    ) -> Array | None:
-        weights = self._kernel.array  # read first: what is let go in between is of this array still
-        run = LINES.find(self._call.key, 0.0)
-        is_same = self._kernel.are_of(kernel) and x.shape == self._x_shape and run is not None
-        if not is_same or not (bias is None or bias.flags.carray):
+        weights = self._copy.array  # read first: what is let go in between is of this array still
+        run = self._kernel_for(x, kernel, bias)
+        if run is None:
             return None
         behind: Any = (EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_LINES)
         if factor is not None:
-            if not are_in_order(self._call.shape, factor, shift, residual):
+            if not are_in_order(call.shape, factor, shift, residual):
                 return None
-            beside = EMPTY_LINES if residual is None else residual.reshape(self._call.y_shape)
+            beside = EMPTY_LINES if residual is None else residual.reshape(call.y_shape)
             behind = factor.reshape(-1), shift.reshape(-1), beside  # type: ignore[union-attr]
-        return self._call.run(run, x, weights, bias, self._low, (*behind, self._limits))
+        return call.run(run, x, weights, bias, self._low, (*behind, self._limits))
