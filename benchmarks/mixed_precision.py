@@ -23,6 +23,7 @@ import time
 
 import numpy as np
 from contestant import LONGEST_COMPILE_SECONDS, compiling
+from workloads.models import convnet_features, unet_features
 
 import trainkit as tk
 
@@ -69,18 +70,8 @@ def _small_resnet():
 
 
 def _unet():
-    images = x = tk.Input((64, 64, 3))
-    skips = []
-    for filters in (32, 64, 128):
-        for _ in range(2):
-            x = L.Conv2D(filters, 3, padding="same", activation="relu")(x)
-        skips.append(x)
-        x = L.MaxPooling2D()(x) if filters < 128 else x
-    for filters, skip in ((64, skips[1]), (32, skips[0])):
-        x = L.Concatenate()([L.Conv2DTranspose(filters, 2, strides=2)(x), skip])
-        x = L.Conv2D(filters, 3, padding="same", activation="relu")(x)
-    x = L.GlobalAveragePooling2D()(x)
-    return _stack(tk.Model(images, x)), _images(8, 64)
+    images, x = unet_features(tk.keras, size=64, most_filters=128, convolutions_up=1)
+    return _stack(tk.Model(images, L.GlobalAveragePooling2D()(x))), _images(8, 64)
 
 
 def _separable():
@@ -95,16 +86,7 @@ def _separable():
 
 
 def _digits():
-    stack = [
-        L.Conv2D(32, 3, activation="relu"),
-        L.Conv2D(64, 3, activation="relu"),
-        L.MaxPooling2D(2),
-        L.Dropout(0.25),
-        L.Flatten(),
-        L.Dense(128, activation="relu"),
-        L.Dropout(0.5),
-    ]
-    return _stack(*stack), _images(32, 28, 1)
+    return _stack(*convnet_features(tk.keras)), _images(32, 28, 1)
 
 
 def _gpt():

@@ -6,19 +6,21 @@ from typing import Any
 from workloads import inputs
 
 
-def unet_features(K: Any) -> tuple[Any, Any]:
-    """A U-Net's images of 128 x 128, and what 32 to 256 filters make of them, down and up again."""
+def unet_features(
+    K: Any, size: int = 128, most_filters: int = 256, convolutions_up: int = 2
+) -> tuple[Any, Any]:
+    """A U-Net's images, and what 32 and more filters make of them, down and up again."""
     L = K.layers
-    images = x = K.Input((128, 128, 3))
-    skips = []
-    for filters in (32, 64, 128, 256):
+    images = x = K.Input((size, size, 3))
+    skips, widths = [], [n for n in (32, 64, 128, 256) if n <= most_filters]
+    for filters in widths:
         for _ in range(2):
             x = L.Conv2D(filters, 3, padding="same", activation="relu")(x)
         skips.append(x)
-        x = L.MaxPooling2D()(x) if filters < 256 else x
-    for filters, skip in zip((128, 64, 32), skips[2::-1], strict=True):
+        x = L.MaxPooling2D()(x) if filters < most_filters else x
+    for filters, skip in zip(widths[-2::-1], skips[-2::-1], strict=True):
         x = L.Concatenate()([L.Conv2DTranspose(filters, 2, strides=2)(x), skip])
-        for _ in range(2):
+        for _ in range(convolutions_up):
             x = L.Conv2D(filters, 3, padding="same", activation="relu")(x)
     return images, x
 
@@ -47,22 +49,23 @@ def cnn(K: Any) -> Any:
     return model
 
 
+def convnet_features(K: Any) -> list[Any]:
+    """The layers of `convnet` before its classes."""
+    L = K.layers
+    return [
+        L.Conv2D(32, 3, activation="relu"),
+        L.Conv2D(64, 3, activation="relu"),
+        L.MaxPooling2D(2),
+        L.Dropout(0.25),
+        L.Flatten(),
+        L.Dense(128, activation="relu"),
+        L.Dropout(0.5),
+    ]
+
+
 def convnet(K: Any) -> Any:
     """The small network of many introductions, with dropout."""
-    L = K.layers
-    model = K.Sequential(
-        [
-            K.Input((28, 28, 1)),
-            L.Conv2D(32, 3, activation="relu"),
-            L.Conv2D(64, 3, activation="relu"),
-            L.MaxPooling2D(2),
-            L.Dropout(0.25),
-            L.Flatten(),
-            L.Dense(128, activation="relu"),
-            L.Dropout(0.5),
-            L.Dense(10),
-        ]
-    )
+    model = K.Sequential([K.Input((28, 28, 1)), *convnet_features(K), K.layers.Dense(10)])
     values = iter(inputs.convnet())
     for layer in model.layers:
         if layer.trainable_weights:
