@@ -182,12 +182,8 @@ def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tens
     """
     like = next((v.dtype for v in (x, y) if isinstance(v, Tensor)), None)
     x, y = convert_to_tensor(x, dtype_hint=like), convert_to_tensor(y, dtype_hint=like)
-    needs_doubles = (
-        x.dtype.is_integer and y.dtype.is_integer and max(x.dtype.size, y.dtype.size) > 2
-    )
-    return (
-        ops.divide_no_nan(ops.cast(x, "float64"), y) if needs_doubles else ops.divide_no_nan(x, y)
-    )
+    widens = x.dtype.is_integer and y.dtype.is_integer and max(x.dtype.size, y.dtype.size) > 2
+    return ops.divide_no_nan(ops.cast(x, "float64") if widens else x, y)
 
 
 # ---------------------------------------------------------------------- reductions

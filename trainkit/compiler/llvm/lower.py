@@ -354,10 +354,8 @@ class _ReductionWriter(_StepWriter):
         count, (stride, over) = dims[0]
 
         def body(i: str) -> None:
-            source_row, out_row = (
-                text.moved(source, i, stride, dtype),
-                text.moved(out, i, over, dtype),
-            )
+            source_row = text.moved(source, i, stride, dtype)
+            out_row = text.moved(out, i, over, dtype)
             self._reduce(dims[1:], source_row, out_row)
 
         text.loop(count, body)

@@ -230,15 +230,13 @@ def places_in(key: Any) -> list[Place]:
     return []
 
 
-def takes(general: Any, key: Any) -> bool:
-    """Whether a graph with key `general` serves calls with `key`."""
-    if isinstance(general, Place) and isinstance(key, Place):
-        return general.takes(key)
-    if isinstance(general, tuple) and isinstance(key, tuple):
-        return len(general) == len(key) and all(
-            takes(a, b) for a, b in zip(general, key, strict=True)
-        )
-    return bool(general == key)
+def takes(outer: Any, key: Any) -> bool:
+    """Whether a graph with key `outer` serves calls with `key`."""
+    if isinstance(outer, Place) and isinstance(key, Place):
+        return outer.takes(key)
+    if isinstance(outer, tuple) and isinstance(key, tuple):
+        return len(outer) == len(key) and all(takes(a, b) for a, b in zip(outer, key, strict=True))
+    return bool(outer == key)
 
 
 class Differs(Exception):

@@ -355,17 +355,15 @@ def _runs(
 
 def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[int, int, bool]:
     """Images of a group, parts of a group's tiles, and whether each block of filters is a task."""
-    exceeds_cache = weight_bytes > cache_bytes(2) // 2  # else they stay in the cache of a core
+    spills = weight_bytes > cache_bytes(2) // 2  # else they stay in the cache of a core
     # Twice rounded, so that groups are of nearly one size and none is a small remainder.
-    groups = -(
-        -g.batch // min(g.batch, -(-(PIXELS_FAR if exceeds_cache else PIXELS_NEAR) // pixels))
-    )
+    groups = -(-g.batch // min(g.batch, -(-(PIXELS_FAR if spills else PIXELS_NEAR) // pixels)))
     group = -(-g.batch // groups)
     groups = -(-g.batch // group)
     # Too few groups for all threads: tiles of a group, and blocks of filters, become tasks.
     if groups < 2 * g.cores:
         return group, -(-2 * g.cores // (groups * blocks)), True
-    return group, 1, exceeds_cache and blocks > 1
+    return group, 1, spills and blocks > 1
 
 
 def _tables(positions: Array, image: int, members: Pair, rows: int) -> Array:

@@ -368,11 +368,8 @@ def normalized(
     outer, _, columns = dims
     plan = _plan(*dims, group)
     vector_dtype, sum_dtype = _vector_dtype(x, scale), computed_in(x.dtype)
-    x, scale, offset = (
-        xp.ascontiguousarray(x),
-        _vector(xp, scale, sum_dtype),
-        _vector(xp, offset, sum_dtype),
-    )
+    x = xp.ascontiguousarray(x)
+    scale, offset = (_vector(xp, a, sum_dtype) for a in (scale, offset))
     means, spreads = xp.empty((2, outer, plan.parts, columns), sum_dtype)
     y = xp.empty(x.shape, x.dtype)
     alone = outer == group == 1

@@ -146,10 +146,8 @@ def _seen(scores: Any, value_mask: Any, causal: bool) -> Any:
 
 def _hidden(scores: Any, visible: Any) -> Any:
     """Scores with those that may not be seen far below the others."""
-    penalty = 65504.0 if scores.dtype.name == "float16" else 1e9
-    return ops.subtract(
-        scores, ops.multiply(ops.cast(ops.logical_not(visible), scores.dtype), penalty)
-    )
+    gap = 65504.0 if scores.dtype.name == "float16" else 1e9
+    return ops.subtract(scores, ops.multiply(ops.cast(ops.logical_not(visible), scores.dtype), gap))
 
 
 class AdditiveAttention(Attention):

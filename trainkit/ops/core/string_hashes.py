@@ -11,6 +11,7 @@ from trainkit.core.fingerprints import fingerprint64, hashed, murmur64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 
 if TYPE_CHECKING:
@@ -37,11 +38,6 @@ def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = 
 
     Anybody can make texts of one number; see `to_hash_bucket_strong`.
 
-    Args:
-        input: any shape of text.
-        num_buckets: 1 or more.
-        name: not used.
-
     Returns:
         int64, of that shape.
 
@@ -63,10 +59,7 @@ def to_hash_bucket_strong(
     """A number in [0, num_buckets) for each text, by SipHash-2-4.
 
     Args:
-        input: any shape of text.
-        num_buckets: 1 or more.
         key: two ints; who does not know them can't make texts of one number.
-        name: not used.
 
     Returns:
         int64, of that shape.
@@ -91,11 +84,6 @@ def to_hash_bucket_strong(
 def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None) -> Tensor:
     """A number in [0, num_buckets) for each text, by MurmurHash64A; prefer the fast one.
 
-    Args:
-        input: any shape of text.
-        num_buckets: 1 or more.
-        name: not used.
-
     Returns:
         int64, of that shape.
 
@@ -108,3 +96,13 @@ def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None)
     """
     numbers: Tensor = _buckets(input, num_buckets, murmur64, "to_hash_bucket")
     return numbers
+
+
+describe_arguments(
+    globals(),
+    """
+    input: any shape of text.
+    num_buckets: 1 or more.
+    name: not used.
+    """,
+)

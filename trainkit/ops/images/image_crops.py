@@ -206,10 +206,8 @@ def _size_spec(arguments: Bound) -> Spec:
 
 def _box_spec(arguments: Bound) -> Spec:
     x, boxes = convert_to_tensor(arguments["image"]), convert_to_tensor(arguments["boxes"])
-    is_single_or_double = x.dtype.is_floating and x.dtype.size >= 4
-    return Spec(
-        (boxes.shape[0], None, None, x.shape[-1]), x.dtype if is_single_or_double else "float32"
-    )
+    keeps = x.dtype.is_floating and x.dtype.size >= 4
+    return Spec((boxes.shape[0], None, None, x.shape[-1]), x.dtype if keeps else "float32")
 
 
 @needs_values("target_height", "target_width", gives=_size_spec)

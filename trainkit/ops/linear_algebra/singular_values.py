@@ -30,13 +30,13 @@ from trainkit.ops.math.reductions import sum as sum_
 _FAILED = "the singular value decomposition did not converge"
 
 
-def _minimum(n: int | None, m: int | None) -> int | None:
+def _rank(n: int | None, m: int | None) -> int | None:
     return None if n is None or m is None else min(n, m)
 
 
 def _svd_rule(x: Spec, *, full: bool) -> Any:
     *batch, n, m = x.shape
-    k = _minimum(n, m)
+    k = _rank(n, m)
     s = Spec((*batch, k), x.dtype.real_dtype)
     return (
         Spec((*batch, n, n if full else k), x.dtype),
@@ -54,9 +54,7 @@ def _svd(xp: ArrayModule, x: Array, *, full: bool) -> Any:
 
 
 @primitive(
-    lambda x: Spec(
-        (*x.shape[:-2], _minimum(*x.shape[-2:])), shapes.float_dtype(x.dtype).real_dtype
-    ),
+    lambda x: Spec((*x.shape[:-2], _rank(*x.shape[-2:])), shapes.float_dtype(x.dtype).real_dtype),
     semantics=MATRIX,
 )
 @lapack(_FAILED)
@@ -102,7 +100,7 @@ def _svd_gradient(g: Any, y: Any, x: Tensor, *, full: bool) -> Tensor:
             "svd: the gradient of complex matrices is not supported; of real ones it is"
         )
     n, m = x.shape[-2:]
-    k = _minimum(n, m)
+    k = _rank(n, m)
     if full and k is None:
         raise UnimplementedError(f"svd: the gradient needs known sizes, got shape {tuple(x.shape)}")
     if not full or n == m:
