@@ -57,9 +57,7 @@ def _suppress(
     batch, count, width = box_array.shape
     if width != 4 or (score_array.shape[0], score_array.shape[2]) != (batch, count):
         raise InvalidArgumentError(_misfit(box_array.shape, score_array.shape))
-    limit, share, lowest_score = (
-        np.ravel(np.asarray(x))[0] for x in (box_limit, overlap, threshold)
-    )
+    limit, share, floor = (np.ravel(np.asarray(x))[0] for x in (box_limit, overlap, threshold))
     if not 0 <= share <= 1:
         raise InvalidArgumentError(f"the overlap {share} lies outside of 0 to 1")
     corners = _corners(box_array, centered)
@@ -67,7 +65,7 @@ def _suppress(
         (batch, number, box)
         for batch, classes in enumerate(score_array)
         for number, row in enumerate(classes)
-        for box in _choose_boxes(corners[batch], row, int(limit), share, lowest_score)
+        for box in _choose_boxes(corners[batch], row, int(limit), share, floor)
     ]
     return convert_to_tensor(np.array(rows, np.int64).reshape(-1, 3))
 
@@ -84,12 +82,10 @@ def _corners(boxes: Any, centered: bool) -> Any:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=-1)
 
 
-def _choose_boxes(
-    corners: Any, scores: Any, limit: int, share: float, lowest_score: float
-) -> list[int]:
+def _choose_boxes(corners: Any, scores: Any, limit: int, share: float, floor: float) -> list[int]:
     """Positions of boxes from the best score down, the first of equal ones before the others."""
     order = np.argsort(-scores, kind="stable")
-    order = order[scores[order] > lowest_score] if lowest_score > -np.inf else order
+    order = order[scores[order] > floor] if floor > -np.inf else order
     areas = np.prod(corners[:, 2:] - corners[:, :2], axis=-1)
     selected: list[int] = []
     while order.size and len(selected) < limit:
