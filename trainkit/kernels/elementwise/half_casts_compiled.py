@@ -39,93 +39,68 @@ _TILES = HalfTile, Float16Tile
 _BFLOAT16, _FLOAT16 = range(2)
 
 
+def _narrow(tile: HalfTile, source: Any, target: Any, mask: Any) -> None:
+    value = tile.weights(source)[0] if mask is None else tile.masked_load(source, mask)
+    tile.write_halves(tile.round_to_halves(value), target, mask)
+
+
+def _widen(tile: HalfTile, source: Any, target: Any, mask: Any) -> None:
+    value = tile.widen(tile.builder.zext(tile.read_halves(source, mask), tile.words))
+    if mask is None:
+        tile.store(value, target)
+    else:
+        tile.masked_store(value, target, mask)
+
+
+_CASTS = (_narrow, 4, 2), (_widen, 2, 4)
+"""How a vector is read and written, and the bytes of a number before and after."""
+_NARROW, _WIDEN = range(2)
+
+
 @intrinsic(prefer_literal=True)
-def _narrow_vector(typing, form, lanes, masks, source, target, count):
-    """A vector of float32 as 16-bit floats.
+def _cast_vector(typing, cast, form, lanes, masks, source, target, count):
+    """A vector of float32 as 16-bit floats, or back.
 
     Args:
         typing: Numba's.
+        cast: its number among `_CASTS`; a literal.
         form: of 16 bits; a literal.
         lanes: of a vector; a literal.
         masks: 1 where there are `count` numbers and no more; a literal.
-        source: address of float32.
-        target: address of 16-bit floats.
+        source: address of what is read.
+        target: address of what is written.
         count: how many there are.
     """
-    tile_type, width, is_masked = _TILES[literal(form)], literal(lanes), literal(masks)
+    write, tile_type = _CASTS[literal(cast)][0], _TILES[literal(form)]
+    width, is_masked = literal(lanes), literal(masks)
 
     def codegen(context, builder, signature, arguments):
-        source, target, count = arguments[3:]
+        source, target, count = arguments[4:]
         tile = tile_type(builder, 1, 1, width)
-        if is_masked:
-            (mask,) = tile.masks(count)
-            tile.write_halves(tile.round_to_halves(tile.masked_load(source, mask)), target, mask)
-        else:
-            tile.write_halves(tile.round_to_halves(tile.weights(source)[0]), target)
+        write(tile, source, target, tile.masks(count)[0] if is_masked else None)
         return context.get_dummy_value()
 
-    return types.void(form, lanes, masks, *(types.intp,) * 3), codegen
+    return types.void(cast, form, lanes, masks, *(types.intp,) * 3), codegen
 
 
-@intrinsic(prefer_literal=True)
-def _widen_vector(typing, form, lanes, masks, source, target, count):
-    """A vector of 16-bit floats as float32; the arguments are those of `_narrow_vector`.
+def _cast_kernel(cast: int, form: int) -> Builder:
+    _, x_size, y_size = _CASTS[cast]
 
-    Args:
-        typing: Numba's.
-        form: a literal.
-        lanes: a literal.
-        masks: a literal.
-        source: address of 16-bit floats.
-        target: address of float32.
-        count: numbers.
-    """
-    tile_type, width, is_masked = _TILES[literal(form)], literal(lanes), literal(masks)
-
-    def codegen(context, builder, signature, arguments):
-        source, target, count = arguments[3:]
-        tile = tile_type(builder, 1, 1, width)
-        mask = tile.masks(count)[0] if is_masked else None
-        value = tile.widen(builder.zext(tile.read_halves(source, mask), tile.words))
-        if is_masked:
-            tile.masked_store(value, target, mask)
-        else:
-            tile.store(value, target)
-        return context.get_dummy_value()
-
-    return types.void(form, lanes, masks, *(types.intp,) * 3), codegen
-
-
-def _narrow_kernel(form: int) -> Builder:
     @by_parts(types.intp, types.intp, types.intp)
-    def narrow(part, parts, x, y, size):
-        """The nearest 16-bit floats, of two equally near ones the even one; NaN stays one.
+    def cast_halves(part, parts, x, y, size):
+        """The nearest 16-bit floats, of two equally near ones the even one; or these as float32.
 
-        x and y are addresses of so many numbers.
+        NaN stays one. x and y are addresses of so many numbers.
         """
         first, last = chunk_range(part, parts, size, PART_STEP)
         tail = first + (last - first) // _LANES * _LANES
         for i in range(first, tail, _LANES):
-            _narrow_vector(form, _LANES, 0, x + 4 * i, y + 2 * i, _LANES)
+            _cast_vector(cast, form, _LANES, 0, x + x_size * i, y + y_size * i, _LANES)
         if tail < last:
-            _narrow_vector(form, _LANES, 1, x + 4 * tail, y + 2 * tail, last - tail)
+            _cast_vector(cast, form, _LANES, 1, x + x_size * tail, y + y_size * tail, last - tail)
 
-    return narrow
-
-
-def _widen_kernel(form: int) -> Builder:
-    @by_parts(types.intp, types.intp, types.intp)
-    def widen(part, parts, x, y, size):
-        """The same numbers as float32."""
-        first, last = chunk_range(part, parts, size, PART_STEP)
-        tail = first + (last - first) // _LANES * _LANES
-        for i in range(first, tail, _LANES):
-            _widen_vector(form, _LANES, 0, x + 2 * i, y + 4 * i, _LANES)
-        if tail < last:
-            _widen_vector(form, _LANES, 1, x + 2 * tail, y + 4 * tail, last - tail)
-
-    return widen
+    return cast_halves
 
 
-narrow_to_bfloat16, widen_bfloat16 = _narrow_kernel(_BFLOAT16), _widen_kernel(_BFLOAT16)
-narrow_to_float16, widen_float16 = _narrow_kernel(_FLOAT16), _widen_kernel(_FLOAT16)
+narrow_to_bfloat16, widen_bfloat16 = (_cast_kernel(cast, _BFLOAT16) for cast in (_NARROW, _WIDEN))
+narrow_to_float16, widen_float16 = (_cast_kernel(cast, _FLOAT16) for cast in (_NARROW, _WIDEN))
