@@ -42,25 +42,22 @@ OF_NO_MACHINE = {
         autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
         autodiff/vjps_on_arrays.py _FULL
         autodiff/test_case.py _SEED _TOLERANCES
-        core/fingerprints.py _WORD _K0 _MURMUR _START
+        core/fingerprints.py _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK WORD_BITS
         graph/tracing/verify.py _RTOL
         kernels/convolution/winograd_compiled.py _OFFSETS
-        kernels/convolution/winograd_sizes.py STEP SPAN
+        kernels/convolution/winograd_sizes.py STEP
         kernels/convolution/winograd_transforms.py _NEAR _PAIRS
-        kernels/elementwise/elementwise_compiled.py _ZERO
         kernels/elementwise/elementwise_reference.py _ERF_TOP _ERF_BOTTOM _MILLS_TOP _MILLS_BOTTOM
         kernels/elementwise/elementwise_reference.py _SELU_ALPHA _SELU_SCALE
         kernels/elementwise/half_elementwise_compiled.py _ZERO _SIX
-        kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _TOP_BITS
-        kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
+        kernels/elementwise/vector_math.py LOG2_E _TOP_BITS
+        kernels/elementwise/vector_math.py LOG_2_HIGH LOG_2_LOW _LOG_2 _HALF LEAST
         kernels/random/philox_compiled.py _FIRST _UNIT
-        kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
-        kernels/reductions/reductions_compiled.py _NEGATIVE_INFINITE _GREATEST_NAN _FIRST_NEGATIVE
+        kernels/reductions/reductions_compiled.py _SIGN
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
         kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE
-        kernels/reductions/row_sums_compiled.py _LANES _BYTES _DEEPEST
-        kernels/softmax/softmax_columns.py _LEAST
+        kernels/reductions/row_sums_compiled.py _LANES _DEEPEST
         ops/neural/ctc.py _FAR
         ops/neural/fake_quant.py FLOAT8
         ops/neural/normalization.py EPSILON _LEAST_SQUARE
@@ -68,9 +65,7 @@ OF_NO_MACHINE = {
     """,
     "formats, names, and interfaces of others": """
         compiler/ir.py _FLOAT_BYTES
-        compiler/llvm/entry.py _CONTIGUOUS_ALIGNED
         compiler/llvm/jit.py _FORMAT
-        compiler/llvm/llvm_functions.py _INFINITY
         core/cpu/openblas.py _PTHREADS
         core/cpu/processor.py CACHE_LINE
         core/devices.py _NO_DEVICE
@@ -90,16 +85,13 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py ALIGNED
-        kernels/jit/half_vectors.py I16 HALF _EVEN _QUIET _NAN_BITS _SIGN
+        kernels/jit/half_vectors.py I16 HALF _EVEN
         kernels/jit/simd.py BYTES
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
-        kernels/matmul/bfloat16_compiled.py _PAGE _NEGATIVE _MINUS_INF
+        kernels/matmul/bfloat16_compiled.py _NEGATIVE
         kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING
         kernels/threads/malloc.py _TRIM_THRESHOLD
-    """,
-    "as those of products of float32, which are varied": """
-        kernels/matmul/bfloat16_compiled.py _STRIPS _TOGETHER _FETCHED
     """,
     "what is served, kept or said, and how much": """
         autodiff/explain.py MOST_EXITS
@@ -139,7 +131,7 @@ OF_NO_MACHINE = {
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
         kernels/convolution/winograd_tuned.py _SHARE_TILES
-        kernels/convolution/pixels_tuned.py CALLS
+        kernels/convolution/sliding_windows.py CALLS
         kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
@@ -151,7 +143,6 @@ OF_NO_MACHINE = {
         kernels/matmul/bfloat16_columns_tuned.py _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
         kernels/normalization/norm_compiled.py _FEW_COLUMNS
-        kernels/pooling/pool_tuned.py CALLS
         kernels/reductions/reductions_compiled.py _NEAR
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
         kernels/threads/malloc.py LASTING_BYTES

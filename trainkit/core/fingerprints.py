@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.rng import WORD_BITS as _WORD
+
 Array = Any
 
-_WORD = 0xFFFFFFFFFFFFFFFF
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _MURMUR = 0xC6A4A7935BD1E995
 _START = 0xDECAFCAFFE

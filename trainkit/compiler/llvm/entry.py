@@ -18,6 +18,7 @@ from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.process.side_work import give_way
 from trainkit.kernels.jit import numpy_inner_loops
+from trainkit.kernels.jit.python_entry import ALIGNED, IN_ROWS
 from trainkit.kernels.threads.thread_pool import MOST_PARTS, thread_pool
 
 EMBEDDED_BYTES = 256
@@ -30,7 +31,7 @@ _WEIGHT = PART_BYTES // 4
 """Bytes that a loop touches, in so many of which loops are weighed against one another."""
 _FINE = (MOST_PARTS - 1).bit_length()
 """Bits after the point where parts of such weights end."""
-_CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+_CONTIGUOUS_ALIGNED = IN_ROWS | ALIGNED
 
 Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]
 

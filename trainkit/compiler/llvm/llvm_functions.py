@@ -25,7 +25,7 @@ rounding_text = DeferredModule("trainkit.compiler.llvm.rounding_text")
 
 _FLOATS = {4: "float", 8: "double"}
 _F32 = np.dtype(np.float32)
-_INFINITY = 0x7F800000
+_INFINITY = int(np.float32(np.inf).view(np.int32))
 """The bits of a float32, and how many such are below it and above 0."""
 _UNROUNDED = frozenset({"negative", "absolute", "maximum", "minimum", "floor", "ceil", "trunc"})
 """What gives a 16-bit float of such without rounding."""

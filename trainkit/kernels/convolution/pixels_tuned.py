@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.kernels.convolution import conv_layout
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
-from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.jit.register_tiles import tiling
@@ -29,7 +29,6 @@ AS_IT_IS, PACKED, TURNED = 0, 1, 2
 """How the kernel lies in memory for the sums."""
 NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX, (np.float32(0), np.float32(0))
 _NO_ROOM = np.empty((0, 0, 0), np.float32)
-CALLS = 1024
 
 
 def sixteens(filters: int, limit: int = 4) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 
 Padding = Any
 Pair = tuple[int, int]
+CALLS = 1024
+"""Calls of windows of which what is known of each is kept."""
 
 
 def reach(window: int, dilation: int) -> int:

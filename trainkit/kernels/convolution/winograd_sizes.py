@@ -6,7 +6,7 @@ from trainkit.core.cpu.processor import CACHE_LINE
 
 STEP = 4
 """Results of a tile along an axis."""
-SPAN = 6
+SPAN = STEP + 2
 """Numbers that they see along it, and points."""
 PRODUCTS = SPAN * SPAN
 """Of a tile, for each channel and filter."""

@@ -17,7 +17,6 @@ from trainkit.kernels.elementwise.vector_math import (
 from trainkit.kernels.jit.builders import FLAT, by_element
 
 _MASK = boolean[::1]
-_ZERO = np.float32(0)
 
 # ------------------------------------------------------------------ by the operation's formula
 
@@ -69,4 +68,4 @@ def number_where(mask, number, b):
 @by_element(_MASK, FLAT, exact=True)
 def keep_where(mask, x):
     """The number x where the mask is true, else 0."""
-    return x if mask else _ZERO
+    return x if mask else np.float32(0)

@@ -14,16 +14,16 @@ from trainkit.kernels.elementwise import elementwise_reference
 from trainkit.kernels.elementwise.formula_text import number_function
 from trainkit.kernels.jit.options import inlined
 
-_LOG2_E = np.float32(1.4426950408889634)
-_LOG_2_HIGH = np.float32(0.693359375)
-_LOG_2_LOW = np.float32(-2.12194440e-4)
+LOG2_E = np.float32(1.4426950408889634)
+LOG_2_HIGH = np.float32(0.693359375)
+LOG_2_LOW = np.float32(-2.12194440e-4)
 _LOG_2 = np.float32(0.6931471805599453)
-_TERMS = tuple(np.float32(1 / n) for n in (720, 120, 24, 6, 2, 1, 1))
-_C7 = np.float32(1 / 5040)
-_C6, _C5, _C4, _C3, _C2, _C1, _C0 = _TERMS
+SERIES = tuple(np.float32(1 / n) for n in (5040, 720, 120, 24, 6, 2, 1, 1))
+"""Of the exponential, the highest power first."""
+_C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0 = SERIES
 _HALF, _ZERO, _ONE, _TWO = np.float32(0.5), np.float32(0), np.float32(1), np.float32(2)
-_LEAST, _MOST = np.float32(-88), np.float32(89)
-_HALF_LOG2_E = np.float32(0.5 * 1.4426950408889634)
+LEAST, _MOST = np.float32(-88), np.float32(89)
+_HALF_LOG2_E = _HALF * LOG2_E
 _TOP_BITS = np.int32(-4096)
 
 
@@ -36,9 +36,9 @@ def exponential(x):
     functions" (the split of log(2) in two).
     """
     x = _MOST if x > _MOST else x
-    x = _LEAST if x < _LEAST else x
-    n = np.floor(x * _LOG2_E + _HALF)
-    r = x - n * _LOG_2_HIGH - n * _LOG_2_LOW
+    x = LEAST if x < LEAST else x
+    n = np.floor(x * LOG2_E + _HALF)
+    r = x - n * LOG_2_HIGH - n * LOG_2_LOW
     p = _C7 * r + _C6
     p = p * r + _C5
     p = p * r + _C4
@@ -93,8 +93,8 @@ def bell(t):
     """
     upper = np.int32(np.float32(t).view(np.int32) & _TOP_BITS).view(np.float32)
     n = np.floor(_HALF - t * t * _HALF_LOG2_E)
-    r = _HALF * upper * upper + n * _LOG_2_HIGH
-    r = r + n * _LOG_2_LOW + _HALF * ((t - upper) * (t + upper))
+    r = _HALF * upper * upper + n * LOG_2_HIGH
+    r = r + n * LOG_2_LOW + _HALF * ((t - upper) * (t + upper))
     p = np.float32(0.04191649065741676) - np.float32(0.00829147034978633) * r
     p = np.float32(0.16667674657015905) - p * r
     p = np.float32(0.4999888613231448) - p * r

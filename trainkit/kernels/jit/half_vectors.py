@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from trainkit.kernels.jit.simd import I32, Tile
@@ -11,7 +12,9 @@ from trainkit.kernels.jit.simd import I32, Tile
 I16 = ir.IntType(16)
 HALF = 2  # bytes of a bfloat16
 _EVEN, _QUIET = 0x7FFF, 0x7FC0
-_NAN_BITS, _SIGN = 0x7F800000, 0x7FFFFFFF
+INFINITE = int(np.float32(np.inf).view(np.int32))
+"""The bits of it as float32; without their sign, greater ones are those of NaN."""
+_ALL_BUT_SIGN = np.iinfo(np.int32).max
 
 
 def round_to_bfloat16(builder: Any, value: Any) -> Any:
@@ -35,7 +38,7 @@ def round_to_bfloat16(builder: Any, value: Any) -> Any:
     nearest = builder.lshr(builder.add(bits, builder.add(last_bit, word(_EVEN))), word(16))
     # a NaN might become inf by the addition, or lose all bits that make it one
     nan = builder.or_(builder.and_(upper, word(0x8000)), word(_QUIET))
-    is_nan = builder.icmp_unsigned(">", builder.and_(bits, word(_SIGN)), word(_NAN_BITS))
+    is_nan = builder.icmp_unsigned(">", builder.and_(bits, word(_ALL_BUT_SIGN)), word(INFINITE))
     return builder.select(is_nan, nan, nearest)
 
 

@@ -18,6 +18,7 @@ from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_tiling
 from trainkit.kernels.matmul.bfloat16_tiles import copy_words, half_tile, join_rows, turn_words
+from trainkit.kernels.matmul.product_compiled import _FETCHED, _PAGE, _STRIPS, _TOGETHER
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _ROWS, _VECTORS, _LANES = block_tiling()
@@ -26,14 +27,6 @@ _SHORT = _ROWS // 2
 _COLUMNS = _VECTORS * _LANES
 _ROW_VECTORS = -(-_ROWS // _LANES)
 """Vectors that the words of a tile's rows take, laid side by side."""
-_STRIPS = 8
-"""Tiles whose weights are laid side by side at a time: a row of them is read in one go."""
-_TOGETHER = 4
-"""Rows that are laid side by side at a time: what is read of one is not a page away each time."""
-_FETCHED = 8
-"""So many rows before they are read they are asked for: no two of them are neighbours."""
-_PAGE = 4096
-"""Rows that are so many bytes apart, or a multiple, take each other's place in the first cache."""
 _NEGATIVE, _MINUS_INF = 0x8000, 0xFF80
 """The bits of -0 and of -inf; those of negative numbers lie between them, those of NaN behind."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
@@ -23,7 +23,6 @@ from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 Array = Any
 
 _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
-CALLS = 1024
 
 
 def _families(name: str) -> dict[Any, kernel_family.Family]:

@@ -10,8 +10,8 @@ from trainkit.kernels.jit.elements import READ_HALF_CUBE, READ_HALVES, as_float
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.threads.parallel_for import chunk_range
 
-_SIGN, _INFINITE = np.int32(31), np.int32(0x7F800000)
-_ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+_SIGN = np.int32(31)
+_ALL_BUT_SIGN = np.int32(np.iinfo(np.int32).max)
 
 
 @inlined
@@ -34,9 +34,10 @@ def number_of(rank):
 # As uint32, those of negative ones stand above all others and rise with their size. So the greatest
 # and the smallest of a row are known by the greatest of its bits of either kind, each an operation
 # in vectors, unless all have the same sign; NaNs of either sign stand above the infinity of it.
-_NEGATIVE_INFINITE = np.uint32(0xFF800000)
-_GREATEST_NAN, _LEAST_NAN = np.int32(0x7FFFFFFF), np.int32(-1)
-_FIRST_NEGATIVE = np.uint32(0x80000000)
+_INFINITE = np.float32(np.inf).view(np.int32)
+_NEGATIVE_INFINITE = np.float32(-np.inf).view(np.uint32)
+_GREATEST_NAN, _LEAST_NAN = _ALL_BUT_SIGN, ~np.int32(0)
+_FIRST_NEGATIVE = np.float32(-0.0).view(np.uint32)
 
 
 @inlined

@@ -15,11 +15,10 @@ from numba.extending import intrinsic
 from trainkit.kernels.jit.builders import READ_MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.jit.simd import F32, literal
+from trainkit.kernels.jit.simd import BYTES, F32, literal
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES, _ROWS = 8, 4
-_BYTES = 4
 _TABLE = types.Array(types.int64, 1, "C", readonly=True)
 _DEEPEST = 48
 """Halvings after which no row is longer than what is added up at once."""
@@ -61,11 +60,11 @@ def _add_eights(typing, rows, squares, source, stride, count, target):
         def read(row, at):
             offset = builder.add(
                 builder.mul(stride, ir.Constant(stride.type, row)),
-                builder.mul(at, ir.Constant(at.type, _LANES * _BYTES)),
+                builder.mul(at, ir.Constant(at.type, _LANES * BYTES)),
             )
             pointer = builder.inttoptr(builder.add(source, offset), vector.as_pointer())
             numbers = builder.load(pointer)
-            numbers.align = _BYTES
+            numbers.align = BYTES
             return builder.fmul(numbers, numbers) if is_squared else numbers
 
         zero, one = (ir.Constant(count.type, k) for k in (0, 1))
@@ -80,9 +79,9 @@ def _add_eights(typing, rows, squares, source, stride, count, target):
             first, second = (
                 builder.extract_element(pairs, ir.Constant(ir.IntType(32), k)) for k in (0, 1)
             )
-            sum_address = builder.add(target, ir.Constant(target.type, _BYTES * row))
+            sum_address = builder.add(target, ir.Constant(target.type, BYTES * row))
             pointer = builder.inttoptr(sum_address, F32.as_pointer())
-            builder.store(builder.fadd(first, second), pointer).align = _BYTES
+            builder.store(builder.fadd(first, second), pointer).align = BYTES
         return context.get_dummy_value()
 
     return types.void(rows, squares, *(types.intp,) * 4), codegen
@@ -100,14 +99,14 @@ def _sum_rows(part, parts, x, starts, merges, y, squares):
         for leaf in range(merges.size):
             start, stop = starts[leaf], starts[leaf + 1]
             eights = (stop - start) // _LANES
-            address = x.ctypes.data + (row * size + start) * _BYTES
-            sums = partial_sums.ctypes.data + depth * _ROWS * _BYTES
+            address = x.ctypes.data + (row * size + start) * BYTES
+            sums = partial_sums.ctypes.data + depth * _ROWS * BYTES
             if together == _ROWS:
-                _add_eights(_ROWS, squares, address, size * _BYTES, eights, sums)
+                _add_eights(_ROWS, squares, address, size * BYTES, eights, sums)
             else:
                 for k in range(together):
-                    at = address + k * size * _BYTES
-                    _add_eights(1, squares, at, 0, eights, sums + k * _BYTES)
+                    at = address + k * size * BYTES
+                    _add_eights(1, squares, at, 0, eights, sums + k * BYTES)
             for i in range(start + eights * _LANES, stop):
                 for k in range(together):
                     number = x[row + k, i]

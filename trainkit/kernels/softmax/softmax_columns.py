@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from trainkit.kernels.elementwise.vector_math import LEAST, LOG2_E, LOG_2_HIGH, LOG_2_LOW, SERIES
 from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
-
-_SERIES = tuple(1 / n for n in (5040, 720, 120, 24, 6, 2, 1, 1))
-_LEAST = -88.0
 
 
 class _Columns(Tile):
     """Emits code for a row of `vectors` vectors at a time."""
 
-    def constant(self, value: float) -> Any:
+    def constant(self, value: SupportsFloat) -> Any:
         """A vector of one number that is known."""
-        return ir.Constant(self.vector, [value] * self.lanes)
+        return ir.Constant(self.vector, [float(value)] * self.lanes)
 
     def row(self, at: Any) -> list[Any]:
         """The vectors from `at` on."""
@@ -40,16 +38,16 @@ class _Columns(Tile):
         return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
 
     def exponential(self, x: Any) -> Any:
-        """e**x for x up to 0, as `activations.exponential`."""
+        """e**x for x up to 0, as `vector_math.exponential`."""
         builder, constant = self.builder, self.constant
-        least = constant(_LEAST)
+        least = constant(LEAST)
         x = builder.select(builder.fcmp_ordered("<", x, least), least, x)
         floor = self.intrinsic("llvm.floor", self.vector, [self.vector])
-        n = builder.call(floor, [self.fused(x, constant(1.4426950408889634), constant(0.5))])
-        r = self.fused(n, constant(-0.693359375), x)
-        r = self.fused(n, constant(2.12194440e-4), r)
-        p = constant(_SERIES[0])
-        for term in _SERIES[1:]:
+        n = builder.call(floor, [self.fused(x, constant(LOG2_E), constant(0.5))])
+        r = self.fused(n, constant(-LOG_2_HIGH), x)
+        r = self.fused(n, constant(-LOG_2_LOW), r)
+        p = constant(SERIES[0])
+        for term in SERIES[1:]:
             p = self.fused(p, r, constant(term))
         int_vector = ir.VectorType(I32, self.lanes)
         exponent = builder.add(
