@@ -2,6 +2,7 @@
 
 import copy
 import operator
+import pickle
 import threading
 
 import pytest
@@ -13,10 +14,47 @@ from trainkit.core.names import NamesBelow, near_names, unknown_name
 def test_scopes_nest():
     assert tk.get_current_name_scope() == ""
     with tk.name_scope("a") as a:
-        with tk.name_scope("b/") as b:
+        with tk.name_scope("b") as b:
             assert (a, b, tk.get_current_name_scope()) == ("a/", "a/b/", "a/b")
         assert tk.get_current_name_scope() == "a"
     assert tk.get_current_name_scope() == ""
+
+
+def test_a_name_that_ends_in_a_slash_is_whole():
+    with tk.name_scope("a") as a:
+        with tk.name_scope("b/") as b, tk.name_scope("c"):
+            assert (b, tk.get_current_name_scope()) == ("b/", "b/c")
+        with tk.name_scope("d"), tk.name_scope(a):
+            assert tk.get_current_name_scope() == "a"
+
+
+def test_variables_have_the_names_of_their_scopes():
+    with tk.name_scope("a"), tk.name_scope("b"):
+        v = tk.Variable(1.0, name="v")
+        dense = tk.layers.Dense(1)
+        dense.build((None, 2))
+        optimizer = tk.optimizers.SGD()
+        mean = tk.metrics.Mean()
+    assert (v.name, tk.Variable(1.0).name) == ("a/b/v:0", "Variable:0")
+    assert [copy.deepcopy(v).name, pickle.loads(pickle.dumps(v)).name] == [v.name, v.name]
+    assert [w.name for w in dense.weights] == ["kernel", "bias"]
+    assert not any(x.name.startswith("a/") for x in (*optimizer.variables, *mean.variables))
+
+
+def test_variables_that_a_function_makes_have_the_names_of_their_scopes():
+    class Scale(tk.Module):
+        v = None
+
+        @tk.function
+        def __call__(self, x):
+            with tk.name_scope("inner"):
+                if self.v is None:
+                    self.v = tk.Variable(2.0, name="v")
+            return x * self.v
+
+    scale = Scale()
+    assert float(scale(tk.constant(3.0))) == 6.0
+    assert scale.v.name == "inner/v:0"
 
 
 def test_a_scope_ends_with_an_error():

@@ -361,3 +361,37 @@ def test_branches_of_two_kinds_are_refused():
             if one is not two:
                 with pytest.raises(tk.errors.InvalidArgumentError, match="different structures"):
                     tk.function(f)(tk.constant(1.0), one, two)
+
+
+# ------------------------------------------------------------------ texts
+
+
+def test_texts_are_tensors_where_a_function_returns_them():
+    @tk.function
+    def named(x):
+        return {"loss": x * 2.0, "name": "a", "parts": [b"b", "c"], "none": None}
+
+    for _ in range(3):
+        result = named(tk.constant(1.0))
+    texts = [result["name"], *result["parts"]]
+    assert all(isinstance(x, tk.Tensor) and x.dtype == tk.string for x in texts)
+    assert [x.numpy() for x in texts] == [b"a", b"b", b"c"]
+    assert (float(result["loss"]), result["none"]) == (2.0, None)
+    assert tk.function(lambda a, b: a + b)("good", "morning").numpy() == b"goodmorning"
+
+
+def test_branches_choose_between_texts():
+    @tk.function
+    def sign(x):
+        if x == 0:
+            return "none"
+        if x > 0:
+            word = "positive"
+        else:
+            word = "negative"
+        return word
+
+    signs = [sign(tk.constant(x)).numpy() for x in (1.0, -1.0, 0.0)]
+    assert signs == [b"positive", b"negative", b"none"]
+    chosen = tk.function(lambda x: tk.cond(x > 0, lambda: "a", lambda: tk.constant("b")))
+    assert [chosen(tk.constant(x)).numpy() for x in (1, -1)] == [b"a", b"b"]

@@ -32,6 +32,47 @@ def test_a_module_finds_its_variables():
         assert inside == "layered/"
 
 
+class Dense(tk.Module):
+    def __init__(self, name=None):
+        super().__init__(name)
+        self.w = None
+
+    @tk.Module.with_name_scope
+    def __call__(self, x):
+        if self.w is None:
+            self.w = tk.Variable([[1.0], [2.0]], name="w")
+        return x @ self.w
+
+
+class Block(tk.Module):
+    def __init__(self, name=None):
+        super().__init__(name)
+        with self.name_scope:
+            self.inner = Dense()
+            self.gain = tk.Variable(1.0, name="gain", trainable=False)
+
+    @tk.Module.with_name_scope
+    def __call__(self, x):
+        return self.gain * self.inner(x)
+
+
+def test_a_module_gives_variables_its_scope():
+    dense, block = Dense("last"), Block()
+    dense(tk.ones((1, 2)))
+    assert [v.name for v in dense.variables] == ["last/w:0"]
+    block(tk.ones((1, 2)))
+    assert [v.name for v in block.variables] == ["block/gain:0", "block/dense/w:0"]
+    assert (block.inner.name, block.inner.name_scope.name) == ("dense", "block/dense/")
+
+
+def test_a_variable_keeps_its_scope_in_a_saved_graph(tmp_path):
+    module = Block("saved")
+    module(tk.ones((1, 2)))
+    tk.saved_model.save(module, str(tmp_path / "model"))
+    loaded = tk.saved_model.load(str(tmp_path / "model"))
+    assert (loaded.gain.name, loaded.inner.w.name) == ("saved/gain:0", "saved/dense/w:0")
+
+
 def test_a_module_is_checkpointed(tmp_path):
     module = Layered()
     path = tk.train.Checkpoint(model=module).save(str(tmp_path / "ckpt"))

@@ -20,6 +20,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.dispatch.trace_state import enable_eager_execution as enable_eager_execution
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
+from trainkit.core.names import name_scope
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable as Variable
@@ -152,7 +153,8 @@ def get_variable(
         )
     with eagerly():
         value = _initial(full, shape, dtype, initializer)
-        created = Variable(value, trainable=trainable, name=full, dtype=dtype)
+        with name_scope(""):  # the names of variables are those of variable scopes
+            created = Variable(value, trainable=trainable, name=full, dtype=dtype)
         state.initial[id(created)] = created.value()
     state.variables[full] = created
     if regularizer is not None:

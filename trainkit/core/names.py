@@ -31,11 +31,13 @@ _SCOPES = _Scopes()
 class name_scope:
     """Context that gives a name to a part of a program.
 
-    Names of scopes that are open inside of one another are joined by "/". Operations and variables
-    keep the names they are given; `get_current_name_scope` tells where one is.
+    Names of scopes that are open inside of one another are joined by "/". Variables that a program
+    makes have the names of the scopes before their own, operations keep the names they are given;
+    `get_current_name_scope` tells where one is.
 
     Args:
-        name: letters, digits and `_.-/`; the empty name leaves all scopes that are open.
+        name: letters, digits and `_.-/`. One that ends in "/" is whole, and leaves the scopes that
+            are open; the empty name leaves them too.
 
     Raises:
         ValueError: the name has other characters.
@@ -50,18 +52,23 @@ class name_scope:
             raise ValueError(
                 f"name_scope: {name!r} is no name of a scope; use letters, digits and _ . - /"
             )
-        self.name = name.rstrip("/")
+        self.name = name
 
     def __enter__(self) -> str:
         self._around = list(_SCOPES.open)
-        if not self.name:
+        if not self.name or self.name.endswith("/"):
             _SCOPES.open.clear()
-            return ""
-        _SCOPES.open.append(self.name)
-        return current_name_scope() + "/"
+        if self.name:
+            _SCOPES.open.append(self.name.rstrip("/"))
+        return scope_prefix()
 
     def __exit__(self, *exc: object) -> None:
         _SCOPES.open[:] = self._around
+
+
+def scope_prefix() -> str:
+    """What the open scopes put before the name of a variable, such as `"encoder/block/"`."""
+    return "/".join(_SCOPES.open) + "/" if _SCOPES.open else ""
 
 
 def open_scopes() -> list[str]:

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from trainkit.core import devices, dtypes, nest
+from trainkit.core import devices, dtypes, names, nest
 from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.ownership import sole_array
 from trainkit.core.dtypes import DType
@@ -174,6 +174,7 @@ class Variable(RowUpdates, Trackable, Operators):
             initial_value = trace.initial_value(initial_value, name)
         tensor = _convert(initial_value, dtype)
         self._name = name or "Variable"
+        self._scope = names.scope_prefix()
         self._creation = next(_CREATIONS)
         count_large(self, getattr(tensor._array, "nbytes", 0))
         self.trainable = self._created_trainable = trainable
@@ -198,8 +199,8 @@ class Variable(RowUpdates, Trackable, Operators):
 
     @property
     def name(self) -> str:
-        """The name, with TensorFlow's output number if a program made it, such as `"weight:0"`."""
-        return f"{self._name}:0" if self._numbered else self._name
+        """The name; if a program made it, with scopes and TensorFlow's number: `"a/weight:0"`."""
+        return f"{self._scope}{self._name}:0" if self._numbered else self._name
 
     @property
     def shape(self) -> TensorShape:
@@ -477,7 +478,7 @@ class Variable(RowUpdates, Trackable, Operators):
     def __deepcopy__(self, memo: Any) -> Variable:
         twin = Variable(self._value, self.trainable, self._name, shape=self._shape)
         twin.path, twin.regularizer, twin.constraint = self.path, self.regularizer, self.constraint
-        twin._numbered = self._numbered
+        twin._numbered, twin._scope = self._numbered, self._scope
         twin._created_trainable = self._created_trainable
         twin._frozen_by_layer = self._frozen_by_layer
         memo[id(self)] = twin
@@ -485,7 +486,7 @@ class Variable(RowUpdates, Trackable, Operators):
 
     def __reduce__(self) -> Any:
         state = (self._value, self.trainable, self._name, self._shape, self.path, self._numbered)
-        return _rebuilt, (*state, self._created_trainable, self._frozen_by_layer)
+        return _rebuilt, (*state, self._created_trainable, self._frozen_by_layer, self._scope)
 
     __hash__ = object.__hash__
 
@@ -511,10 +512,11 @@ def _rebuilt(
     numbered: bool = True,
     created_trainable: bool | None = None,
     frozen_by_layer: bool = False,
+    scope: str = "",
 ) -> Any:
     """A variable out of a pickle; those of earlier versions lack what has a default here."""
     variable = Variable(value, trainable, name, shape=shape)
-    variable.path, variable._numbered = path, numbered
+    variable.path, variable._numbered, variable._scope = path, numbered, scope
     variable._created_trainable = trainable if created_trainable is None else created_trainable
     variable._frozen_by_layer = frozen_by_layer
     return variable

@@ -37,6 +37,7 @@ class Module(Trackable):
         if name is not None and not name.isidentifier():
             raise ValueError(f"Module: {name!r} is no Python identifier")
         self._name = name or snake_case(type(self).__name__)
+        self._scope_name = f"{names.scope_prefix()}{self._name}/"
 
     @property
     def name(self) -> str:
@@ -45,8 +46,8 @@ class Module(Trackable):
 
     @property
     def name_scope(self) -> names.name_scope:
-        """A context that gives the name to a part of a program."""
-        return names.name_scope(self._name)
+        """A context that gives variables the name, after the scopes around the module's making."""
+        return names.name_scope(self._scope_name)
 
     @property
     def variables(self) -> tuple[Variable, ...]:

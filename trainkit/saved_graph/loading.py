@@ -11,10 +11,10 @@ from typing import Any
 
 from trainkit.checkpoints.format.reader import SavedFile
 from trainkit.checkpoints.format.validation import ArrayNode, GroupNode
-from trainkit.core import dtypes
+from trainkit.core import dtypes, nest
 from trainkit.core.errors import CheckpointError, OpError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import wrap_on_device
+from trainkit.core.tensor import convert_to_tensor, wrap_on_device
 from trainkit.core.variable import Variable
 from trainkit.graph.control_flow import cond_vjp as cond_vjp  # registers cond
 from trainkit.graph.control_flow import custom_gradient as custom_gradient
@@ -162,7 +162,10 @@ class GraphReader:
             raise self.refuse("its main graph is part of another")
         tensor = {"tensor": lambda i: main.outputs[_number(i)]}
         input_tensor = {"tensor": lambda i: main.inputs[_number(i)]}
-        results = decoded(document["results"], tensor)
+        results = nest.map_structure(
+            lambda y: convert_to_tensor(y) if isinstance(y, str) else y,
+            decoded(document["results"], tensor),
+        )
         arguments = document["arguments"]
         shown: Any = (tuple(main.inputs), {})
         labels = [x.node.name for x in main.inputs]

@@ -14,7 +14,7 @@ from trainkit.core import devices, dtypes, nest
 from trainkit.core.dispatch.primitive import Primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.graph.control_flow.effects import HOLE, Template
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import optimised, without_copies
@@ -136,6 +136,11 @@ class _Output:
         self.number = number
 
 
+def _plain_text(y: Any) -> Any:
+    """A text among the results as Python has it, which a file can hold."""
+    return y.numpy().decode() if isinstance(y, Tensor) else y
+
+
 class GraphWriter:
     """Turns graphs into JSON: `tables()` of what they share, and an entry for each `function`.
 
@@ -167,7 +172,7 @@ class GraphWriter:
         outputs = iter(range(len(graph.outputs)))
         # numbered in the order of the graph's outputs, which is not that of the dicts' keys
         results = nest.map_structure(
-            lambda y: _Output(next(outputs)) if isinstance(y, GraphTensor) else y,
+            lambda y: _Output(next(outputs)) if isinstance(y, GraphTensor) else _plain_text(y),
             concrete.structured_outputs,
         )
 
@@ -302,7 +307,7 @@ class GraphWriter:
             self._kept.append(variable)
             self._variables.append(
                 {
-                    "name": variable._name,
+                    "name": variable.name.removesuffix(":0"),
                     "trainable": bool(variable.trainable),
                     "value": self._array(variable._value._array),
                     "spec": _spec(Spec(variable.shape, variable.dtype)),

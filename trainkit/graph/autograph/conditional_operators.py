@@ -196,9 +196,10 @@ def filled(graph: Graph, mine: Any, other: Any) -> Any:
         return mine
     if isinstance(mine, TensorArray):
         return mine.filled(tuple(0 if n is None else n for n in other.element_shape))
-    if not all(is_tensor(x) or isinstance(x, bool | int | float) for x in nest.flatten(other)):
+    values = bool | int | float | str | bytes
+    if not all(is_tensor(x) or isinstance(x, values) for x in nest.flatten(other)):
         return mine
-    return nest.map_structure(lambda x: _zeros(x) if is_tensor(x) else type(x)(0), other)
+    return nest.map_structure(lambda x: _zeros(x) if is_tensor(x) else type(x)(), other)
 
 
 def _zeros(x: Any) -> Any:

@@ -70,7 +70,7 @@ def as_output(graph: Graph, x: Any, other: Any, branch: str) -> GraphTensor:
     """A leaf of a branch's result as a symbolic tensor of its graph."""
     if is_tensor(x):
         return graph.lift(x)
-    if not is_number(x):
+    if not is_number(x) and not isinstance(x, str | bytes):
         raise InvalidArgumentError(
             f"cond: the {branch} branch returns {x!r} where the other returns {other!r}; both "
             "must return tensors "

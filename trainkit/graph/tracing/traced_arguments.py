@@ -89,11 +89,13 @@ def _tensor(x: Any) -> Any:
 
 
 def as_result(graph: Graph, y: Any) -> Any:
-    """A leaf of the result: what holds numbers as a symbolic tensor, the rest as it is."""
+    """A leaf of the result: numbers as symbolic tensors, texts as tensors, the rest as it is."""
     if is_tensor(y):
         return graph.lift(y)
     if isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
         return graph.lift(y)
+    if isinstance(y, str | bytes):  # the same at each call, and files of graphs hold no texts
+        return convert_to_tensor(y)
     if isinstance(y, TensorShape):
         return graph.lift(convert_to_tensor(list(y), dtype_hint="int32"))
     return y
