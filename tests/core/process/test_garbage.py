@@ -125,3 +125,24 @@ def test_the_first_model_of_a_process_follows_none(own_count, monkeypatch):
     assert not looked
     tk.Model(inputs, outputs)
     assert len(looked) == 1
+
+
+_AGES = """
+import gc, sys
+from trainkit.core.process import garbage
+if {freezes}:
+    gc.freeze()
+module = garbage.import_module("trainkit.layers")
+assert gc.isenabled() and module is sys.modules["trainkit.layers"]
+assert bool(gc.get_freeze_count()) == {freezes}
+young = {{id(x) for generation in (0, 1) for x in gc.get_objects(generation=generation)}}
+print(any(id(x) in young for x in (module.Dense, module.__dict__)))
+"""
+
+
+@pytest.mark.parametrize("freezes", [False, True])
+def test_what_an_import_brings_is_old_unless_the_user_freezes_objects(freezes):
+    code = _AGES.format(freezes=freezes)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(freezes)]
