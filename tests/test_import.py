@@ -40,7 +40,18 @@ OWN = {
         "tf.image",
         "tf.nn",
     ],
-    "import trainkit; trainkit.ops.math; trainkit.Model": ["datasets", "onnx", "saved_graph"],
+    "import trainkit; trainkit.ops.math; trainkit.Model": [
+        "callbacks.tensorboard",
+        "datasets",
+        "onnx",
+        "profiler",
+        "saved_graph",
+    ],
+    "import trainkit; trainkit.keras.applications.MobileNetV2": [
+        "applications.resnet",
+        "datasets",
+        "profiler",
+    ],
 }
 
 

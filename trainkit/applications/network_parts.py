@@ -12,10 +12,12 @@ from typing import Any, TypeVar, cast
 from trainkit import activations, layers
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
-from trainkit.datasets.downloads import get_file
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.models import Input, Model
 from trainkit.models.functional import source_inputs
 from trainkit.ops.convolutional.window_arguments import is_channels_first
+
+get_file = DeferredModule("trainkit.datasets.downloads").get_file
 
 Network = TypeVar("Network", bound=Callable[..., Model])
 """A function that makes a network: a type checker sees the arguments of this very one."""
@@ -53,7 +55,8 @@ class WeightFile:
         """
         name = self.name or self.url.rpartition("/")[2]
         try:
-            return get_file(name, self.url, cache_subdir="models", file_hash=self.digest)
+            path: str = get_file(name, self.url, cache_subdir="models", file_hash=self.digest)
+            return path
         except OSError as error:
             raise OSError(
                 f"the weights {name} are not on this machine and could not be downloaded "

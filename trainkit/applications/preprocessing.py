@@ -11,8 +11,10 @@ import numpy as np
 from trainkit import ops
 from trainkit.applications.network_parts import CLASSES, DEVIATIONS, MEANS
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.datasets.downloads import get_file
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.ops.convolutional.window_arguments import is_channels_first
+
+get_file = DeferredModule("trainkit.datasets.downloads").get_file
 
 _NAMES = (
     "https://storage.googleapis.com/download.tensorflow.org/data/imagenet_class_index.json",
