@@ -201,6 +201,9 @@ ROWS = (
     Row("kernels/matmul/product_compiled.py", "_TOGETHER", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_FETCHED", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
+    Row("kernels/matmul/product_compiled.py", "_TURNED_STRIPS", _PRODUCTS),
+    Row("kernels/matmul/product_compiled.py", "_EVEN_GAIN", _PRODUCTS),
+    Row("kernels/matmul/matmul_compiled.py", "_UNROLLED", _PRODUCTS),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
         "SAMPLES",

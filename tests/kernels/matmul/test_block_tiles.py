@@ -30,15 +30,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_sums_of_a_tile_stay_in_registers():
+@pytest.mark.parametrize("in_panel", [False, True])
+def test_sums_of_a_tile_stay_in_registers(in_panel):
     numba = pytest.importorskip("numba")
     from trainkit.kernels.jit.options import compiled
-    from trainkit.kernels.matmul.matmul_compiled import FETCHING, block_tile
+    from trainkit.kernels.matmul.matmul_compiled import FETCHING, PANEL, block_tile
+
+    kind = PANEL if in_panel else FETCHING
 
     @compiled(parallel=False, exact=True)
     def tile(x, x_step, x_next, w, w_step, depth, start, start_step, y, y_step, following, ahead):
         block_tile(
-            4, ROWS, VECTORS, LANES, FETCHING, x, x_step, x_next, w, w_step, depth, start,
+            4, ROWS, VECTORS, LANES, kind, x, x_step, x_next, w, w_step, depth, start,
             start_step, depth - 1, y, y_step, depth, following, ahead, x, x, x,
             numba.float32(0), numba.float32(0),
         )  # fmt: skip
@@ -48,7 +51,8 @@ def test_sums_of_a_tile_stay_in_registers():
     products = [loop for loop in _loops(assembly) if any("vfmadd" in line for line in loop)]
     assert products
     for loop in products:
-        assert sum("vfmadd" in line for line in loop) == ROWS * VECTORS
+        # a round of a panel has several numbers of each row
+        assert sum("vfmadd" in line for line in loop) == ROWS * VECTORS * (4 if in_panel else 1)
         assert not [line for line in loop if "zmm" in line and "(%rsp)" in line]
 
 

@@ -65,6 +65,19 @@ def test_products_of_all_layouts(eager, rng, dtype, size, first, second):
     np.testing.assert_array_equal(tuned_product(x, w), found)
 
 
+@pytest.mark.parametrize("depth", [15, 16, 17, 513])
+@pytest.mark.parametrize("rows", [14, 15, 27, 29, 45, 520])
+def test_rows_and_columns_of_numbers_have_the_same_bits(eager, rng, rows, depth):
+    x = np.full((rows + 2, depth + 2), np.nan, np.float32)  # what lies around is not multiplied
+    x[1:-1, 1:-1] = rng.normal(size=(rows, depth))
+    x = x[1:-1, 1:-1]
+    w = rng.normal(size=(depth, 1500)).astype("float32")
+    product = product_tuned.product(x, w)
+    assert_is_product(product, x, w)
+    for layout in (np.ascontiguousarray(x), np.ascontiguousarray(x.T).T):
+        np.testing.assert_array_equal(product_tuned.product(layout, w), product)
+
+
 def test_rows_that_are_turned_round_repeated_or_read_only(eager, rng):
     x = rng.normal(size=(256, 64)).astype("float32")
     w = rng.normal(size=(64, 64)).astype("float32")

@@ -193,6 +193,33 @@ class Loop:
         return values
 
 
+class CountedLoop(Loop):
+    """The same of a count that may be 0."""
+
+    def __init__(self, builder: Any, count: Any, values: list[Any]) -> None:
+        self._before, self._initial = builder.block, values
+        self._after = builder.append_basic_block("after")
+        first = builder.append_basic_block("rounds")
+        builder.cbranch(builder.icmp_signed(">", count, ir.Constant(I64, 0)), first, self._after)
+        builder.position_at_end(first)
+        super().__init__(builder, count, values)
+
+    def close(self, values: list[Any]) -> list[Any]:
+        """End the round with new values, and give those that are there after the loop."""
+        builder = self.builder
+        last = super().close(values)
+        end = builder.block
+        builder.branch(self._after)
+        builder.position_at_end(self._after)
+        results = []
+        for initial, value in zip(self._initial, last, strict=True):
+            phi = builder.phi(value.type)
+            phi.add_incoming(initial, self._before)
+            phi.add_incoming(value, end)
+            results.append(phi)
+        return results
+
+
 def call_apart(builder: Any, name: str, arguments: Any, write: Callable[[Any, Any], None]) -> None:
     """Call a function of its own, which the first call with this name in a module makes.
 

@@ -12,10 +12,13 @@ from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import BYTES, Loop, Tile, call_apart, literal
+from trainkit.kernels.jit.simd import BYTES, CountedLoop, Loop, Tile, call_apart, literal
 
-CUT, WHOLE, FETCHING = 0, 1, 2
+CUT, WHOLE, FETCHING, PANEL = 0, 1, 2, 3
 """Kinds of tiles of blocks."""
+_UNROLLED = 4
+"""Numbers of each row of a panel that are multiplied in a round: what is counted and asked for
+ahead then takes a quarter of what it would take of the processor's slots."""
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
 WIDE = _VECTORS * _LANES
@@ -175,7 +178,8 @@ def block_tile(
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
         kind: `CUT` as `product_tile`; `WHOLE` as `whole_product_tile`; `FETCHING` as that with all
-            rows, which brings near what comes next meanwhile; a literal.
+            rows, which brings near what comes next meanwhile; `PANEL` as that of rows whose numbers
+            lie side by side as `turn_rows` lays them, and of weights without gaps; a literal.
         x: as for `product_tile`, and so are those up to count.
         x_step: bytes.
         x_next: bytes.
@@ -195,7 +199,7 @@ def block_tile(
             8 bytes have nothing that follows them.
         shift: address of a row that is added to them.
         residual: address of rows that are added then, as far apart as those of y, which `FETCHING`
-            tiles ask for meanwhile; or 0.
+            and `PANEL` tiles ask for meanwhile; or 0.
         low: the smallest result.
         high: the largest one; NaN stays.
     """
@@ -207,6 +211,9 @@ def block_tile(
         tile, kind = TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
         count, *fetched = operands[11:14]
         follows = _TileEpilogue(*operands[14:]) if sizes[0] == 4 else None
+        if kind == PANEL:
+            _write_panel_tile(tile, operands[:11], fetched[0], follows)
+            return
         masks = tile.masks(count) if kind == CUT else None
         fetched = fetched if kind == FETCHING else None
         _write_tile(tile, operands[:11], masks, fetched, follows, is_tall=kind == FETCHING)
@@ -214,6 +221,44 @@ def block_tile(
     def codegen(context, builder, signature, arguments):
         name = "block_tile_" + "_".join(map(str, sizes))
         call_apart(builder, name, arguments[5:], write)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def turn_rows(typing, lanes, rows, cut, x, x_step, last, count, target):
+    """Lay numbers of the rows of a tile side by side: all rows' first numbers, then the second.
+
+    Vectors have more lanes than there are rows, so each is written over the end of the one before,
+    and what is written last goes beyond the tile.
+
+    Args:
+        typing: Numba's.
+        lanes: numbers of a vector, and of each row that are laid; a literal.
+        rows: of a tile, `lanes` at most; a literal.
+        cut: whether only `count` numbers of a row are there, zeros stand for the others; a literal.
+        x: address of the first row's numbers.
+        x_step: bytes from one row to the next.
+        last: the last row that may be read, at least 0.
+        count: numbers of a row that are there.
+        target: address of the numbers side by side.
+    """
+    literals = lanes, rows, cut
+    lane_count, row_count, is_cut = (literal(kind) for kind in literals)
+    signature = types.void(*literals, *(types.intp,) * 5)
+
+    def codegen(context, builder, signature, arguments):
+        x, x_step, last, count, target = arguments[3:]
+        tile = Tile(builder, 1, 1, lane_count)
+        masks = tile.masks(count) if is_cut else None
+        vectors = []
+        for q in map(tile.word, range(lane_count)):
+            row = builder.select(builder.icmp_signed("<", q, last), q, last)
+            at = tile.plus(x, builder.mul(row, x_step))
+            vectors.append((tile.masked_row(at, masks) if masks else tile.weights(at))[0])
+        for k, vector in enumerate(tile.turned(vectors)):
+            tile.store(vector, tile.plus(target, BYTES * row_count * k))
         return context.get_dummy_value()
 
     return signature, codegen
@@ -255,12 +300,7 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=Fals
     apart = [builder.mul(q, x_step) for q in numbered]
     first_line, ahead = fetched or [tile.word(0)] * 2
     if fetched and follows:
-        # at once and not in the rounds below, which more requests would make a third longer
-        with builder.if_then(builder.icmp_signed("!=", follows.residual, tile.word(0))):
-            for q in numbered:
-                for v in range(tile.vectors):
-                    beside = tile.plus(follows.residual, builder.mul(q, y_step), v * tile.width)
-                    tile.fetch_line(beside)
+        _fetch_residual(tile, follows, numbered, y_step)
     loop = Loop(builder, depth, [x, w, first_line, ahead, *sums])
     at, weight, line, far_line, *sums = loop.values
     if fetched:
@@ -278,6 +318,70 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=Fals
     next_numbers = tile.plus(at, x_next), tile.plus(weight, w_step)
     _, _, _, _, *sums = loop.close([*next_numbers, line, far_line, *sums])
     apart = [builder.mul(q, y_step) for q in numbered]
+    _write_results(tile, sums, y, apart, masks, follows)
+
+
+def _write_panel_tile(tile, arguments, following, follows):
+    """Emit the code of a tile of a panel, all of whose addresses are a constant from one.
+
+    Args:
+        tile: its sizes.
+        arguments: those of `product_tile`.
+        following: as that of `block_tile`.
+        follows: as that of `_write_tile`.
+    """
+    builder = tile.builder
+    x, _, _, w, _, depth, start, start_step, _, y, y_step = arguments
+    numbered = list(map(tile.word, range(tile.rows)))
+    sums = []
+    for q in numbered:
+        sums += tile.weights(tile.plus(start, builder.mul(q, start_step)))
+    if follows:
+        _fetch_residual(tile, follows, numbered, y_step)
+    number = tile.width // tile.lanes
+    x_next, w_step = number * tile.rows, tile.width * tile.vectors
+
+    def round_of(at, weight, sums):
+        row = tile.weights(weight)
+        steps = range(0, x_next, number)
+        numbers = [[tile.number(tile.plus(at, step))] * tile.vectors for step in steps]
+        return tile.add_products(sums, numbers, row)
+
+    rounds = builder.sdiv(depth, tile.word(_UNROLLED))
+    loop = CountedLoop(builder, rounds, [x, w, following, *sums])
+    at, weight, line, *sums = loop.values
+    for v in range(tile.vectors):
+        # the line of a vector's end: that of its start came with the tile before
+        tile.fetch_line(tile.plus(line, (v + 1) * tile.width - BYTES))
+    for k in range(_UNROLLED):
+        sums = round_of(tile.plus(at, k * x_next), tile.plus(weight, k * w_step), sums)
+    is_row = builder.icmp_signed("<", loop.index, tile.word(tile.rows - 1))
+    line = tile.plus(line, builder.select(is_row, y_step, tile.word(0)))
+    ends = tile.plus(at, _UNROLLED * x_next), tile.plus(weight, _UNROLLED * w_step)
+    at, weight, _, *sums = loop.close([*ends, line, *sums])
+    remainder = builder.srem(depth, tile.word(_UNROLLED))
+    loop = CountedLoop(builder, remainder, [at, weight, *sums])
+    at, weight, *sums = loop.values
+    sums = round_of(at, weight, sums)
+    _, _, *sums = loop.close([tile.plus(at, x_next), tile.plus(weight, w_step), *sums])
+    apart = [builder.mul(q, y_step) for q in numbered]
+    _write_results(tile, sums, y, apart, None, follows)
+
+
+def _fetch_residual(tile, follows, numbered, y_step):
+    """Emit requests for the rows that are added after the product, if there are any."""
+    builder = tile.builder
+    # at once and not in the rounds of products, which more requests would make a third longer
+    with builder.if_then(builder.icmp_signed("!=", follows.residual, tile.word(0))):
+        for q in numbered:
+            for v in range(tile.vectors):
+                beside = tile.plus(follows.residual, builder.mul(q, y_step), v * tile.width)
+                tile.fetch_line(beside)
+
+
+def _write_results(tile, sums, y, apart, masks, follows):
+    """Emit what follows the sums, if that is to be, and their stores."""
+    builder = tile.builder
     if follows is None:
         _write_sums(tile, sums, y, apart, masks)
         return
