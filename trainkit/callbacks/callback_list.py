@@ -112,6 +112,8 @@ class CallbackList:
 
     def _hooks(self, names: tuple[str, ...]) -> list[tuple[Callable[..., None], bool]]:
         """The methods of this kind that do something, and whether they want numbers."""
+        if not self._called:  # as in most calls of `predict`, which may be of one sample
+            return []
         return [
             (getattr(callback, names[0]), getattr(callback, "reads_batch_logs", True))
             for callback in _stores_last(self._called)

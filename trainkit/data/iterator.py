@@ -76,10 +76,7 @@ class DatasetIterator(Trackable):
             PASS.draws = before
         if self._pack is None:
             self._pack = structure.packer(structure.template_of(self._node.template()))
-        where = devices.current()
-        if where is devices.CPU:
-            return self._pack(structure.tensors(leaves))
-        return self._pack([structure.placed(leaf, where) for leaf in leaves])
+        return self._pack(structure.tensors_on(leaves, devices.current()))
 
     def get_next(self) -> Any:
         """The next element.

@@ -122,6 +122,13 @@ def placed(leaf: Any, where: devices.Device) -> Any:
     return wrap(devices.to_device(np.asarray(leaf), where))
 
 
+def tensors_on(leaves: list[Any], where: devices.Device) -> list[Any]:
+    """Leaves as tensors on a device."""
+    if where is devices.CPU:
+        return tensors(leaves)
+    return [placed(leaf, where) for leaf in leaves]
+
+
 def row_of(array: Any, index: int) -> Any:
     """One row of an array; a single text as an array without axes."""
     return array[index, ...] if array.dtype is OBJECTS else array[index]

@@ -1,13 +1,16 @@
 """Where batches come from: `PyDataset`, data that runs out, steps per epoch and per execution."""
 
+import gc
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 
 import trainkit as tk
 from trainkit import keras
+from trainkit.models.training import batch_sources
 
 X = np.arange(40, dtype="float32").reshape(20, 2) / 40
 Y = X.sum(axis=1, keepdims=True)
@@ -405,3 +408,71 @@ def test_no_steps_are_all_batches():
     assert model.optimizer.iterations.numpy() == 3
     assert model.predict(x, steps=0, verbose=0).shape == (6, 1)
     assert model.evaluate(x, steps=0, verbose=0) > 0
+
+
+def arrays_of(batches):
+    return [[np.array(part) for part in batch] for batch in batches]
+
+
+def test_batches_in_order_are_cut_without_a_data_set():
+    feed = batch_sources.feed(X, Y, batch_size=8)
+    batches = arrays_of(feed.begin())
+    assert "dataset" not in vars(feed)
+    np.testing.assert_array_equal(np.concatenate([x for x, _ in batches]), X)
+    np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), Y)
+    assert [len(x) for x, _ in batches] == [8, 8, 4]
+
+
+def test_batches_in_order_are_those_of_their_data_set():
+    feed = batch_sources.feed(X, Y, steps=3)
+    for batch, expected in zip(arrays_of(feed.begin()), arrays_of(feed.dataset), strict=True):
+        for part, other in zip(batch, expected, strict=True):
+            np.testing.assert_array_equal(part, other)
+
+
+def test_a_feed_whose_position_is_stored_has_a_data_set():
+    assert "dataset" in vars(batch_sources.feed(X, Y, resumes=True))
+    assert "dataset" in vars(batch_sources.feed(X, Y, shuffle=True))
+
+
+def test_batches_in_order_keep_their_values_when_the_data_changes():
+    data = X.copy()
+    batch = next(batch_sources.feed(data, batch_size=20).begin())
+    data[:] = 0
+    np.testing.assert_array_equal(np.array(batch), X)
+
+
+def test_batches_in_order_of_texts():
+    batch = next(batch_sources.feed(np.array(["a", "bc", "d"]), batch_size=2).begin())
+    assert batch.numpy().tolist() == [b"a", b"bc"]
+
+
+def test_predictions_set_no_attribute_anew():
+    model = line()
+    model.predict(X, verbose=0)
+    assert model.variables
+    function, gathered = model.predict_function, model.__dict__["_found"]
+    model.predict(X, verbose=0)
+    assert model.predict_function is function
+    assert gathered is not None
+    assert model.__dict__["_found"] is gathered
+
+
+def test_predictions_may_be_written_to():
+    model = tk.Sequential([tk.Input((2,)), tk.layers.Identity()])
+    data = X.copy()
+    outputs = model.predict(data, batch_size=32, verbose=0)
+    outputs[:] = 0
+    np.testing.assert_array_equal(data, X)
+
+
+def test_a_feed_of_arrays_is_freed_when_it_is_let_go():
+    feed = batch_sources.feed(X, batch_size=8)
+    next(feed.begin())
+    reference = weakref.ref(feed)
+    gc.disable()
+    try:
+        del feed
+        assert reference() is None
+    finally:
+        gc.enable()

@@ -5,6 +5,7 @@ Feeds of arrays are `tk.data` pipelines, so their order and position are stored 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator
@@ -12,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import nest
+from trainkit.core import devices, nest
 from trainkit.core.tensor import wrap_on_device
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.core.trackable import Trackable
-from trainkit.data import Dataset
+from trainkit.core.trackable import Trackable, set_silently
+from trainkit.data import Dataset, structure
 from trainkit.data.sources import SlicesNode
 from trainkit.models.training import data_adapters, limits
 from trainkit.models.training.py_dataset import PyDataset, ahead
 
 _PASSES, _SEEN = "passes", "seen"
+_UNUSUAL_KINDS = frozenset("OUSTV")  # texts, and what has no tensor type
 
 
 class Feed(Trackable):
@@ -40,15 +42,19 @@ class Feed(Trackable):
     """
 
     _untracked = frozenset({"iterator", "class_weight"})
+    whole_passes: bool
+    steps: int | None
+    length: int | None
     iterator: Any
     class_weight: Any
 
     def __init__(self, steps: int | None, length: int | None, class_weight: Any = None) -> None:
-        self.whole_passes = steps is None
-        self.steps = length if steps is None else steps
-        self.length = length
+        # past `__setattr__`: none of these is a part, and each call of `predict` makes a feed
+        set_silently(
+            self, whole_passes=steps is None, steps=length if steps is None else steps,
+            length=length, iterator=None, class_weight=class_weight,
+        )  # fmt: skip
         self.passes = self.seen = self.given = self.epochs = 0
-        self.iterator, self.class_weight = None, class_weight
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -91,8 +97,7 @@ class Feed(Trackable):
         passed = self.length is not None and self.seen >= self.length
         if self.iterator is None or self.whole_passes or anew or passed:
             self._next_pass()
-        self.given = 0
-        self.epochs += 1
+        set_silently(self, given=0, epochs=self.epochs + 1)
         return self
 
     def more(self) -> bool:
@@ -105,8 +110,7 @@ class Feed(Trackable):
         iterator = self.fresh()
         if iterator is None:
             return False
-        self.iterator = iterator
-        self.passes, self.seen = self.passes + 1, 0
+        set_silently(self, iterator=iterator, passes=self.passes + 1, seen=0)
         return True
 
     def __iter__(self) -> Iterator[Any]:
@@ -246,10 +250,7 @@ class ArrayFeed(DatasetFeed):
     def __init__(
         self, parts: Any, batch_size: int | None, shuffle: Any, steps: int | None = None
     ) -> None:
-        leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
-        samples = data_adapters.sample_count(leaves)
-        if batch_size is None:
-            batch_size = max(-(-samples // steps), 1) if steps else 32
+        leaves, samples, batch_size = _cut(parts, batch_size, steps)
         dataset = Dataset.from_tensor_slices(tuple(leaves))
         if shuffle == "batch":
             count = -(-samples // batch_size)
@@ -266,6 +267,60 @@ class ArrayFeed(DatasetFeed):
 
     def spec(self) -> Any:
         return self.batch(self.dataset.element_spec)
+
+
+def _cut(parts: Any, batch_size: int | None, steps: int | None) -> tuple[list[Any], int, int]:
+    """The arrays of `parts`, their number of samples, and that of a batch; see `ArrayFeed`."""
+    leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
+    samples = data_adapters.sample_count(leaves)
+    if batch_size is None:
+        batch_size = max(-(-samples // steps), 1) if steps else 32
+    return leaves, samples, batch_size
+
+
+class OrderedFeed(ArrayFeed):
+    """Batches of arrays in their order, for passes of which nobody stores the position.
+
+    A pipeline of `tk.data` costs more than a small network takes for a batch, so the arrays are cut
+    here; replicas divide the data set that stands for the same batches.
+
+    Args:
+        parts: see `ArrayFeed`; so are the others.
+        batch_size: samples in a batch.
+        steps: batches of an epoch.
+    """
+
+    _untracked = ArrayFeed._untracked | {"leaves"}
+    leaves: list[Any]
+    samples: int
+    batch_size: int
+
+    def __init__(self, parts: Any, batch_size: int | None, steps: int | None = None) -> None:
+        leaves, samples, batch_size = _cut(parts, batch_size, steps)
+        if any(leaf.dtype.kind in _UNUSUAL_KINDS for leaf in leaves):
+            _, leaves = structure.arrays_of(tuple(leaves), "from_tensor_slices")
+        length = -(-samples // batch_size)
+        Feed.__init__(self, steps, length)
+        set_silently(
+            self, leaves=leaves, samples=samples, batch_size=batch_size,
+            batch=data_adapters.packer(parts), parts_given=parts,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def dataset(self) -> Dataset:  # type: ignore[override]
+        """The same batches as a data set."""
+        return Dataset.from_tensor_slices(tuple(self.leaves)).batch(self.batch_size)
+
+    def fresh(self) -> Iterator[Any]:
+        return _batches_of(self.leaves, self.samples, self.batch_size)
+
+
+def _batches_of(leaves: list[Any], samples: int, batch_size: int) -> Iterator[list[Any]]:
+    """The leaves of each batch; no method of a feed, which holds it: a cycle lives on."""
+    where = devices.current()
+    for start in range(0, samples, batch_size):
+        rows = [leaf[start : start + batch_size].copy() for leaf in leaves]
+        yield structure.tensors_on(rows, where)
 
 
 class IterableFeed(Feed):
@@ -381,6 +436,7 @@ def feed(
     shuffle: Any = False,
     steps: int | None = None,
     class_weight: dict[int, float] | None = None,
+    resumes: bool = False,
 ) -> Feed:
     """The feed for what `fit`, `evaluate` and `predict` may be given as `x`.
 
@@ -392,6 +448,7 @@ def feed(
         shuffle: whether arrays are shuffled, or `"batch"`.
         steps: batches of an epoch; 0, as small data gives after a division, is none given.
         class_weight: weights by class.
+        resumes: whether its position is stored with a run.
 
     Raises:
         ValueError: an argument that does not go with the kind of `x`.
@@ -405,7 +462,9 @@ def feed(
         if class_weight:
             weight = data_adapters.weights_of_classes(parts[1], parts[2], class_weight)
             parts = (parts[0], parts[1], weight)
-        return ArrayFeed(parts, batch_size, shuffle, steps)
+        if resumes or shuffle:
+            return ArrayFeed(parts, batch_size, shuffle, steps)
+        return OrderedFeed(parts, batch_size, steps)
     kind = type(x).__name__
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:

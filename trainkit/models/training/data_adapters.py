@@ -87,13 +87,15 @@ def as_arrays(x: Any) -> Any:
 
     A column of a table of pandas has a second axis of size 1, as in Keras.
     """
+    if x is None:
+        return None
     if isinstance(x, dict):
         return {key: as_arrays(value) for key, value in x.items()}
     if _is_many(x):
         return nest.like(x, [as_arrays(item) for item in x])
-    if x is None:
-        return None
-    if isinstance(x, Tensor):
+    if type(x) is np.ndarray:
+        array = x
+    elif isinstance(x, Tensor):
         array = devices.to_numpy(x._array)
     elif is_tensor(x):
         array = x.numpy()

@@ -17,6 +17,7 @@ from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
 from trainkit.core.process import console
+from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import set_silently
 from trainkit.models.replicas import replica_feeds
 from trainkit.models.training import batch_sources, fit_arguments, limits, training_loop
@@ -110,6 +111,7 @@ def fit_model(
                 shuffle=shuffle,
                 steps=steps_per_epoch,
                 class_weight=class_weight,
+                resumes=True,
             ),
         )
         validation_feed = divide(
@@ -179,8 +181,15 @@ def predict_model(
     loop = training_loop.run_predict
     outputs = _run_over(model, loop, feed, verbose, callbacks, stop_predicting=False)
     if len(outputs) == 1:
-        return nest.map_structure(np.array, outputs[0])
+        return nest.map_structure(_host_copy, outputs[0])
     return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+
+def _host_copy(output: Any) -> Any:
+    """An output as an array of the caller's own."""
+    # NumPy asks an object for several protocols before it takes the array that it has
+    is_array = type(output) is Tensor and output._array.ndim > 0
+    return output.numpy() if is_array else np.array(output)
 
 
 def _run_over(

@@ -701,6 +701,16 @@ class Trainer(Layer):
     # The three places where steps become functions, such as compiled ones. A subclass may make
     # functions of its own, of an iterator over batches.
 
+    def _hold_steps(self, mode: str, steps: Any) -> Any:
+        """Let the function of a mode be an attribute; one that is there already stays as it is.
+
+        To set an attribute means that parts and settings are looked at again.
+        """
+        name = f"{mode}_function"
+        if self.__dict__.get(name) is not steps:
+            setattr(self, name, steps)
+        return steps
+
     def make_train_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `train_function`, which `fit` calls with an iterator over batches.
 
@@ -713,15 +723,12 @@ class Trainer(Layer):
         Returns:
             The function.
         """
-        self.train_function = make_steps(self, "train", self.train_step, force)
-        return self.train_function
+        return self._hold_steps("train", make_steps(self, "train", self.train_step, force))
 
     def make_test_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `test_function`, the like for `evaluate`."""
-        self.test_function = make_steps(self, "test", self.test_step, force)
-        return self.test_function
+        return self._hold_steps("test", make_steps(self, "test", self.test_step, force))
 
     def make_predict_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `predict_function`, which gives the outputs for so many batches, joined."""
-        self.predict_function = make_steps(self, "predict", self.predict_step, force)
-        return self.predict_function
+        return self._hold_steps("predict", make_steps(self, "predict", self.predict_step, force))
