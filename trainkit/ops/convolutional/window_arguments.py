@@ -17,6 +17,13 @@ Dims = tuple[int | None, ...]
 
 def spatial_tuple(value: Any, rank: int, op: str, name: str) -> Sizes:
     """`value`, an int or one int for each of `rank` axes, as a tuple of ints above 0."""
+    # what a layer holds already, in each of its calls
+    if type(value) is tuple and len(value) == rank:
+        for n in value:
+            if type(n) is not int or n < 1:
+                break
+        else:
+            return value
     sizes = (value,) * rank if hasattr(value, "__index__") else tuple(value)
     if len(sizes) != rank or not all(hasattr(n, "__index__") and n.__index__() > 0 for n in sizes):
         raise InvalidArgumentError(
