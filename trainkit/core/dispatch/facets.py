@@ -137,11 +137,14 @@ class Tuned:
             they are large enough.
         on_bfloat16: the same as `run` for NumPy arrays of bfloat16, asked for those of any size:
             a body has to make them float32 first.
+        bind: function of settings that gives `run` for calls of these settings, of arrays alone:
+            a program has one for each of its operations, which may remember what sizes decide.
+            `None` where nothing is remembered.
     """
 
     bfloat16 = bfloat16.dtype
     __slots__ = (
-        "exact", "fewest", "fewest_beside", "of", "on_bfloat16", "on_gpu", "run", "unless",
+        "bind", "exact", "fewest", "fewest_beside", "of", "on_bfloat16", "on_gpu", "run", "unless",
     )  # fmt: skip
 
     def __init__(
@@ -155,8 +158,10 @@ class Tuned:
         fewest_beside: int | None = None,
         unless: Rule | None = None,
         on_bfloat16: Rule | None = None,
+        bind: Callable[[dict[str, Any]], Rule] | None = None,
     ) -> None:
         self.run = run
+        self.bind = bind
         self.on_gpu = tuple(on_gpu)
         self.exact = exact
         self.fewest = fewest

@@ -578,8 +578,21 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     small = _is_too_small(node)
     if primitive.facets.semantics is PRODUCT and small and _is_plain_product(inputs):
         return np.matmul
+    tuned = primitive.facets.tuned
+    if not small and tuned is not None and tuned.bind is not None:
+        return _bound_tuned(tuned.bind(node.settings), primitive.body, node.settings)
     kernel = primitive.body if small else primitive.kernel
     return functools.partial(kernel, np, **node.settings)
+
+
+def _bound_tuned(run: Any, body: Any, settings: dict[str, Any]) -> Callable[..., Any]:
+    """A tuned kernel of arrays alone, and the body for what that leaves to it."""
+
+    def run_bound(*arrays: Any) -> Any:
+        result = run(*arrays)
+        return body(np, *arrays, **settings) if result is None else result
+
+    return run_bound
 
 
 def _has_kernel_of_bfloat16(node: Node) -> bool:

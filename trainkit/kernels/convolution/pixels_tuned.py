@@ -187,6 +187,39 @@ class PixelsCall(NamedTuple):
         return y
 
 
+class RepeatedSums:
+    """`PixelsCall.run` by weights that lie as the sums read them, with operands gathered once.
+
+    Args:
+        call: what sizes decide.
+    """
+
+    __slots__ = ("_after", "_call", "_images", "_no_bias")
+
+    def __init__(self, call: PixelsCall) -> None:
+        plan, sizes = call.plan, call.geometry.sizes
+        tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
+        self._after = *tables, (*plan.numbers, AS_IT_IS)
+        self._images = call.shape[0], sizes[0] * sizes[1], -1
+        self._no_bias = np.zeros(call.shape[-1], np.float32)
+        self._call = call
+
+    def __call__(
+        self, run: Any, x: Array, matrix: Array, bias: Array | None, low: Any, behind: Any
+    ) -> Array:
+        """The result; arguments are those of `PixelsCall.run`."""
+        call, plan = self._call, self._call.plan
+        y = np.empty(call.shape, np.float32)
+        source = np.empty(plan.source, np.float32) if plan.source[0] else _NO_ROOM
+        run(
+            shared(call.nanoseconds)[0], owned(x).reshape(self._images), source, plan.lines,
+            matrix, plan.offsets, matrix, plan.blocks, self._no_bias if bias is None else bias,
+            y.reshape(call.shape[0], -1), *self._after, low, *behind,
+        )  # fmt: skip
+        return y
+
+
+@lru_cache(maxsize=CALLS)
 def pixels_call(
     w: Windows, batch: int, channels: int, filters: int, groups: int, threads: int
 ) -> PixelsCall:

@@ -23,6 +23,7 @@ from trainkit.kernels.convolution.pixels_tuned import (
     NOTHING_BEHIND,
     PIXELS,
     PixelsCall,
+    RepeatedSums,
     pixels_call,
 )
 from trainkit.kernels.convolution.sliding_windows import Windows
@@ -188,7 +189,7 @@ class _RepeatedTiles(_RepeatedCall):
 class _RepeatedPixels(_RepeatedCall):
     """A convolution by direct sums; what follows it lies between `limits`."""
 
-    __slots__ = ("_limits", "_threads")
+    __slots__ = ("_limits", "_sums", "_threads")
     _family = PIXELS
 
     def __init__(
@@ -196,6 +197,7 @@ class _RepeatedPixels(_RepeatedCall):
     ) -> None:
         super().__init__(call, x.shape, kernel.shape, copy, low)
         self._limits, self._threads = limits, pools.planned_threads()
+        self._sums = RepeatedSums(call)
 
     def __call__(
         self,
@@ -220,7 +222,7 @@ class _RepeatedPixels(_RepeatedCall):
                 return None
             beside = EMPTY_MATRIX if residual is None else residual.reshape(len(x), -1)
             behind = factor.reshape(-1), shift.reshape(-1), beside, self._limits  # type: ignore[union-attr]
-        return call.run(run, x, matrix, AS_IT_IS, bias, self._low, behind)
+        return self._sums(run, x, matrix, bias, self._low, behind)
 
 
 class _RepeatedLines(_RepeatedCall):

@@ -82,10 +82,11 @@ def _image(array: Array, rank: int) -> Array:
     return array.reshape(array.shape[0], *ones, *array.shape[1:]) if ones else array
 
 
-class _PoolCall(NamedTuple):
+class PoolCall(NamedTuple):
     """What the sizes of images decide.
 
     Attributes:
+        x_shape: of the input.
         shape: of the result.
         x_image: (batch, depth, height, width, channels) of the input.
         y_image: the same of the result.
@@ -94,6 +95,7 @@ class _PoolCall(NamedTuple):
         nanoseconds: what one core takes.
     """
 
+    x_shape: tuple[int, ...]
     shape: tuple[int, ...]
     x_image: tuple[int, ...]
     y_image: tuple[int, ...]
@@ -103,7 +105,7 @@ class _PoolCall(NamedTuple):
 
 
 @lru_cache(maxsize=CALLS)
-def _pool_call(w: Windows, batch: int, channels: int, size: int) -> _PoolCall:
+def pool_call(w: Windows, batch: int, channels: int, size: int) -> PoolCall:
     """What is known of windows over so many images of numbers of `size` bytes."""
     ones = (1,) * (3 - len(w.window))
     shape = batch, *w.out, channels
@@ -111,7 +113,9 @@ def _pool_call(w: Windows, batch: int, channels: int, size: int) -> _PoolCall:
     x_bytes, y_bytes = size * math.prod(x_image), size * math.prod(shape)
     seconds = 3 * x_bytes * kernel_family.BYTE_SECONDS
     nanoseconds = BYTE_NANOSECONDS * (x_bytes + y_bytes)
-    return _PoolCall(shape, x_image, y_image, _window(w), seconds, nanoseconds)
+    return PoolCall(
+        (batch, *w.sizes, channels), shape, x_image, y_image, _window(w), seconds, nanoseconds
+    )
 
 
 def _pool(families: dict[Any, kernel_family.Family], w: Windows, x: Array) -> Array | None:
@@ -119,7 +123,7 @@ def _pool(families: dict[Any, kernel_family.Family], w: Windows, x: Array) -> Ar
     family = families.get(dtype)
     if family is None or not x.size:
         return None
-    call = _pool_call(w, len(x), x.shape[-1], dtype.itemsize)
+    call = pool_call(w, len(x), x.shape[-1], dtype.itemsize)
     run = family.find((), call.seconds)
     if run is None:
         return None

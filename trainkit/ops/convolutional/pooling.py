@@ -7,6 +7,7 @@ equal elements of its window, that of an average to all elements alike; padding 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.pooling import pool_reference, pool_tuned
+from trainkit.kernels.pooling.pool_tuned import AVERAGE_POOL, MAX_POOL
+from trainkit.kernels.pooling.repeated_pool import RepeatedPool
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.window_arguments import (
@@ -42,6 +45,7 @@ from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.vmap_rules.shared_rules import folded
 
 pool_cuda = DeferredModule("trainkit.kernels.pooling.pool_cuda")
+_F32 = np.dtype(np.float32)
 
 
 def _pool_rule(op: str) -> Any:
@@ -66,8 +70,11 @@ def _windows_of(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: An
     return checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
-def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
-    """Kernels that are given where windows lie on the input `of`, then their arrays."""
+def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0, family: Any = None) -> Tuned:
+    """Kernels that are given where windows lie on the input `of`, then their arrays.
+
+    With a family, that of images of float32, a program remembers what their sizes decide.
+    """
 
     @with_float16
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
@@ -78,14 +85,17 @@ def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
         output: Array | None = gpu(xp, _windows_of(op, arrays[of], **settings), *arrays)
         return output
 
-    return Tuned(with_windows, on_gpu=(on_gpu,), of=of)
+    def bind(settings: dict[str, Any]) -> RepeatedPool:
+        return RepeatedPool(run, family, partial(_windows_of, op, **settings))
+
+    return Tuned(with_windows, on_gpu=(on_gpu,), of=of, bind=bind if family else None)
 
 
 @primitive(
     _pool_rule("max_pool"),
     name="max_pool",
     semantics=WINDOW,
-    tuned=_list_tuned("max_pool", pool_tuned.max_pool, pool_cuda.max_pool),
+    tuned=_list_tuned("max_pool", pool_tuned.max_pool, pool_cuda.max_pool, family=MAX_POOL[_F32]),
 )
 def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -134,7 +144,9 @@ max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, 
     _pool_rule("average_pool"),
     name="average_pool",
     semantics=WINDOW,
-    tuned=_list_tuned("average_pool", pool_tuned.average_pool, pool_cuda.average_pool),
+    tuned=_list_tuned(
+        "average_pool", pool_tuned.average_pool, pool_cuda.average_pool, family=AVERAGE_POOL[_F32]
+    ),
 )
 def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
