@@ -10,8 +10,18 @@ from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import ProgressBar
 from trainkit.callbacks.ranks import rank_of
 
-_TRAIN_BATCH_END = ("on_train_batch_end", "on_batch_end")
-_TRAIN_BATCH_BEGIN = ("on_train_batch_begin", "on_batch_begin")
+Hook = tuple[Callable[..., None], bool]
+
+_BATCH_EVENTS = {
+    "train_begin": ("on_train_batch_begin", "on_batch_begin"),
+    "train_end": ("on_train_batch_end", "on_batch_end"),
+    **{
+        f"{mode}_{event}": (f"on_{mode}_batch_{event}",)
+        for mode in ("test", "predict")
+        for event in ("begin", "end")
+    },
+}
+"""By events of batches, the methods that hear of them; the first is called."""
 
 
 def _overrides(callback: Any, names: Iterable[str]) -> bool:
@@ -99,21 +109,19 @@ class CallbackList:
         self._called = self.callbacks
         if rank_of(model):
             self._called = _of_other_ranks(self.callbacks, model, params)
-        self._batch_end = {
-            "train": self._hooks(_TRAIN_BATCH_END),
-            "test": self._hooks(("on_test_batch_end",)),
-            "predict": self._hooks(("on_predict_batch_end",)),
-        }
-        self._batch_begin = {
-            "train": self._hooks(_TRAIN_BATCH_BEGIN),
-            "test": self._hooks(("on_test_batch_begin",)),
-            "predict": self._hooks(("on_predict_batch_begin",)),
-        }
+        self._hooks: dict[str, list[Hook]] = {}
 
-    def _hooks(self, names: tuple[str, ...]) -> list[tuple[Callable[..., None], bool]]:
-        """The methods of this kind that do something, and whether they want numbers."""
-        if not self._called:  # as in most calls of `predict`, which may be of one sample
-            return []
+    def _hooks_of(self, event: str) -> list[Hook]:
+        """The methods for an event of batches that do something, and whether they want numbers.
+
+        They are looked for when it happens first: a call of `predict` has two of the six events.
+        """
+        hooks = self._hooks.get(event)
+        if hooks is None:
+            hooks = self._hooks[event] = self._search_hooks(_BATCH_EVENTS[event])
+        return hooks
+
+    def _search_hooks(self, names: tuple[str, ...]) -> list[Hook]:
         return [
             (getattr(callback, names[0]), getattr(callback, "reads_batch_logs", True))
             for callback in _stores_last(self._called)
@@ -122,7 +130,7 @@ class CallbackList:
 
     def hears_batches(self, mode: str) -> bool:
         """Whether a callback that all ranks have hears of the ends of batches of `mode`."""
-        owners = [getattr(hook, "__self__", None) for hook, _ in self._batch_end[mode]]
+        owners = [getattr(hook, "__self__", None) for hook, _ in self._hooks_of(f"{mode}_end")]
         return not all(getattr(owner, "only_rank_0", False) for owner in owners)
 
     def set_model(self, model: Any) -> None:
@@ -149,13 +157,13 @@ class CallbackList:
 
     def batch_begin(self, mode: str, batch: int) -> None:
         """Call the method for the beginning of a batch of `mode`: train, test or predict."""
-        for hook, _ in self._batch_begin[mode]:
+        for hook, _ in self._hooks_of(f"{mode}_begin"):
             hook(batch, {})
 
     def batch_end(self, mode: str, batch: int, logs: Logs) -> None:
         """Call the method for the end of a batch; logs become numbers for those that read them."""
         values: Logs | None = None
-        for hook, reads in self._batch_end[mode]:
+        for hook, reads in self._hooks_of(f"{mode}_end"):
             if reads and mode != "predict":
                 values = numbers(logs) if values is None else values
                 hook(batch, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 from trainkit.callbacks.callback import Callback, Logs, numbers
@@ -24,7 +25,7 @@ class _Bar(Callback):
     def __init__(self, verbose: int = 1) -> None:
         super().__init__()
         self.line = StatusLine()
-        self.draws = verbose == 1 and self.line.kind != "file"
+        self.may_draw = verbose == 1
         self.says_begin = verbose == 2
         self.pace = Pace()
         self.drawn_at = 0.0
@@ -35,8 +36,13 @@ class _Bar(Callback):
         self.drawn_at = time.perf_counter()
         self.steps_done = 0
 
+    @functools.cached_property
+    def draws(self) -> bool:
+        """Whether there is a screen, which is asked when there is something to show first."""
+        return self.may_draw and self.line.kind != "file"
+
     def _is_due(self) -> bool:
-        return self.draws and time.perf_counter() - self.drawn_at > _SECONDS_BETWEEN_DRAWS
+        return time.perf_counter() - self.drawn_at > _SECONDS_BETWEEN_DRAWS and self.draws
 
     def _head(self, title: str, total: int | None) -> str:
         return f"{title}  {count_text(self.steps_done, total, 'step')}"
