@@ -18,6 +18,7 @@ from trainkit.kernels.convolution import (
     conv_layout,
     depthwise_tuned,
     gathered_tuned,
+    phases_tuned,
     pixel_copies_tuned,
     winograd_tuned,
 )
@@ -197,6 +198,10 @@ def forward(
         y = winograd_tuned.forward(w, x, kernel, bias, low, seconds)
         if y is not None:
             return _with_epilogue(y, epilogue)
+    if phases_tuned.serves_forward(w, batch, channels, filters, groups):
+        y = phases_tuned.forward(w, x, kernel, bias, low, seconds, weights)
+        if y is not None:
+            return _with_epilogue(y, epilogue)
     if _gathers(w, x, channels, filters, groups):
         shift = None if bias is None else _shift_of(bias, filters)
         y = gathered_tuned.forward(w, x, short_kernel, shift, rectify)
@@ -252,6 +257,10 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
     if winograd_tuned.serves(w, batch, channels, filters, groups):
         y = winograd_tuned.input_gradient(w, g, kernel, seconds)
+        if y is not None:
+            return y
+    if phases_tuned.serves_input_gradient(w, batch, channels, filters, groups):
+        y = phases_tuned.input_gradient(w, g, kernel, seconds)
         if y is not None:
             return y
     if groups == 1 and dtype is _BF16:
@@ -331,7 +340,12 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
             return gradient.reshape(*w.window, channels, filters)
     if winograd_tuned.serves(w, batch, channels, filters, groups, by_kernel=True):
         gradient = winograd_tuned.kernel_gradient(w, x, g, seconds)
-        if gradient is not None:
+        # Transforms of large numbers may be infinite where direct sums are not.
+        if gradient is not None and _is_finite(gradient):
+            return gradient
+    if phases_tuned.serves_kernel_gradient(w, batch, channels, filters, groups):
+        gradient = phases_tuned.kernel_gradient(w, x, g, seconds)
+        if gradient is not None and _is_finite(gradient):
             return gradient
     if _gathers(w, x, channels, filters, groups):
         gradient = gathered_tuned.kernel_gradient(w, x, g)

@@ -105,15 +105,15 @@ def input_gradient(w: Windows, g: Array, kernel: Array, seconds: float) -> Array
 def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | None:
     """The gradient by the kernel, float32, or `None` where the compiled kernel is not there yet."""
     channels, filters = x.shape[-1], g.shape[-1]
-    sixteens = _sixteens(filters)
+    times = sixteens(filters)
     is_half = x.dtype == bfloat16.dtype
-    run = (HALF_SUMS if is_half else SUMS).find((sixteens,), seconds)
+    run = (HALF_SUMS if is_half else SUMS).find((times,), seconds)
     if run is None:
         return None
     depth = math.prod(w.window[:-2])
     y = np.empty((depth, 9, channels, filters), np.float32)
     images = _planes_of(x), _planes_of(g)
-    rows, vectors, lanes = tiling(sixteens)
+    rows, vectors, lanes = tiling(times)
     # Sums of all planes of a window that leave the cache are made one plane after the other.
     fits = _sums_size(depth * channels, filters, vectors * lanes) <= _SHARED_SUMS
     planes_each = depth if fits else 1
@@ -261,8 +261,8 @@ def results_call(
     depth = math.prod(kernel_shape[:-4])
     batch, channels = x_shape[0], depth * x_shape[-1]
     filters = kernel_shape[-2 if turn else -1]
-    sixteens = _sixteens(filters)
-    rows, vectors, lanes = tiling(sixteens)
+    times = sixteens(filters)
+    rows, vectors, lanes = tiling(times)
     width, tiles = vectors * lanes, batch * _tiles(out)
     blocks = -(-filters // width)
     division = _division(tiles, channels, width, blocks, rows)
@@ -270,7 +270,7 @@ def results_call(
     planes = depth, *_planes(out, x_shape[1:-1], before)
     tasks = division.strip, division.shares, int(turn), int(division.alone)
     return ResultsCall(
-        (sixteens,),
+        (times,),
         (batch, *out, filters),
         (*before[-2:], *tasks, *planes),
         division.tasks,
@@ -309,7 +309,7 @@ def _results(
     """
     x, kernel, shift = operands
     family = HALF_RESULTS if x.dtype == bfloat16.dtype else RESULTS
-    run = family.find((_sixteens(len(shift)),), seconds)
+    run = family.find((sixteens(len(shift)),), seconds)
     if run is None:
         return None
     call = results_call(x.shape, kernel.shape, before, out, turn)
@@ -339,6 +339,6 @@ def _strip(tile_bytes: int, rows: int) -> int:
     return max(_FEWEST_TILES, min(_MOST_TILES, tiles))
 
 
-def _sixteens(filters: int) -> int:
+def sixteens(filters: int) -> int:
     """How many times 16 filters are summed at a time: 4, or 2 where that wastes fewer of them."""
     return 4 if -(-filters // 16) % 4 == 0 else 2
