@@ -127,6 +127,7 @@ OF_NO_MACHINE = {
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES _NEAR _FEWEST_VECTORS
         kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
         kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
+        kernels/convolution/few_filters_tuned.py _LANES _LONGEST_BLOCK _GAIN _LEAST_WORK
         kernels/convolution/phases_tuned.py _GAIN _FORWARD _NARROW _NUMBER _CALL
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE

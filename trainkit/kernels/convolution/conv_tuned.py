@@ -17,6 +17,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution import (
     conv_layout,
     depthwise_tuned,
+    few_filters_tuned,
     gathered_tuned,
     phases_tuned,
     pixel_copies_tuned,
@@ -202,6 +203,10 @@ def forward(
         y = phases_tuned.forward(w, x, kernel, bias, low, seconds, weights)
         if y is not None:
             return _with_epilogue(y, epilogue)
+    if few_filters_tuned.serves(w, batch, channels, filters, groups):
+        y = few_filters_tuned.forward(w, x, kernel, bias, low, seconds, weights)
+        if y is not None:
+            return _with_epilogue(y, epilogue)
     if _gathers(w, x, channels, filters, groups):
         shift = None if bias is None else _shift_of(bias, filters)
         y = gathered_tuned.forward(w, x, short_kernel, shift, rectify)
@@ -261,6 +266,10 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
             return y
     if phases_tuned.serves_input_gradient(w, batch, channels, filters, groups):
         y = phases_tuned.input_gradient(w, g, kernel, seconds)
+        if y is not None:
+            return y
+    if few_filters_tuned.serves_input_gradient(w, batch, channels, filters, groups):
+        y = few_filters_tuned.input_gradient(w, g, kernel, seconds)
         if y is not None:
             return y
     if groups == 1 and dtype is _BF16:
@@ -347,6 +356,10 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
         gradient = phases_tuned.kernel_gradient(w, x, g, seconds)
         if gradient is not None and _is_finite(gradient):
             return gradient
+    windows = few_filters_tuned.swapped_windows(w, batch, channels, filters, groups)
+    if windows is not None:
+        swapped = _kernel_gradient(windows, g, x, groups)
+        return None if swapped is None else few_filters_tuned.swapped_gradient(swapped)
     if _gathers(w, x, channels, filters, groups):
         gradient = gathered_tuned.kernel_gradient(w, x, g)
         if gradient is not None:

@@ -112,7 +112,7 @@ def input_gradient(w: Windows, g: Array, kernel: Array) -> Array | None:
     """
     if w.tiles and not w.has_padding:
         return _spread_windows(w, g, kernel) if bfloat16_pairs.has_bfloat16_pairs() else None
-    windows = _transpose_windows(w)
+    windows = transpose_windows(w)
     channels, filters = kernel.shape[-2:]
     if windows is None or not serves(windows, len(g), filters, channels):
         return None
@@ -135,7 +135,7 @@ def _spread_windows(w: Windows, g: Array, kernel: Array) -> Array | None:
     return y.view(_BF16).reshape(len(g), *w.sizes, channels)
 
 
-def _transpose_windows(w: Windows) -> Windows | None:
+def transpose_windows(w: Windows) -> Windows | None:
     """The windows over the results that a number of the image is in; `None` for wider strides."""
     if any(n != 1 for n in w.strides):
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.convolution import conv_tuned, phases_tuned, winograd_tuned
+from trainkit.kernels.convolution import conv_tuned, few_filters_tuned, phases_tuned, winograd_tuned
 from trainkit.kernels.convolution.depthwise_tuned import (
     EMPTY_LINES,
     LINES,
@@ -109,8 +109,8 @@ class RepeatedConvolution:
         if winograd_tuned.serves(w, *sizes):
             tiles = results_call(x.shape, kernel.shape, before_of(w), w.out)
             return _RepeatedTiles(tiles, x, kernel, low, self._rectifier)
-        if phases_tuned.serves_forward(w, *sizes):
-            return None  # `first` has them, and the kernel over phases that is kept
+        if phases_tuned.serves_forward(w, *sizes) or few_filters_tuned.serves(w, *sizes):
+            return None  # `first` has them, and the kernel that is kept
         call = pixels_call(w, *sizes, pools.planned_threads())
         blocks = None
         if call.pack != AS_IT_IS:
