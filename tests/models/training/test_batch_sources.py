@@ -451,11 +451,11 @@ def test_predictions_set_no_attribute_anew():
     model = line()
     model.predict(X, verbose=0)
     assert model.variables
-    function, gathered = model.predict_function, model.__dict__["_found"]
+    function, gathered = model.predict_function, model.__dict__["_parts_of"]
     model.predict(X, verbose=0)
     assert model.predict_function is function
     assert gathered is not None
-    assert model.__dict__["_found"] is gathered
+    assert model.__dict__["_parts_of"] is gathered
 
 
 def test_predictions_may_be_written_to():

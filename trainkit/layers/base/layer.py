@@ -103,7 +103,7 @@ class Layer(WeightHolder):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # Made here, as subclasses set attributes before they call super().__init__(), and setting
-        # one reads `_own` and `_found`. Into `__dict__` at once: none of this is a part or a
+        # one reads `_own` and `_parts_of`. Into `__dict__` at once: none of this is a part or a
         # setting.
         layer = object.__new__(cls)
         layer.__dict__.update(
@@ -112,7 +112,7 @@ class Layer(WeightHolder):
             _own=[],
             _losses=[],
             _losses_held=False,
-            _found=None,
+            _parts_of=None,
             _symbolic_call=None,
             _ready_shape=None,
             _ready_dtype=None,

@@ -16,7 +16,7 @@ from trainkit.layers.base.weight_arguments import follow_policy
 
 # What a copy works out anew, or must not take along: symbols of a call lead to the whole model that
 # was drawn up with it, and losses to the tensors of a call.
-_UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
+_UNCOPIED = ("_facts", "_losses", "_parts_of", "_symbolic_call", "_pending_restore")
 # Lists and dicts that are no containers of parts, and are put back as they are.
 _PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
 
@@ -235,7 +235,7 @@ class WeightHolder(Trackable):
     def __setattr__(self, name: str, value: Any) -> None:
         # Any attribute can be a part, so what was gathered is forgotten first: a failure further
         # down then costs a search, not a stale list.
-        self.__dict__["_found"] = None
+        self.__dict__["_parts_of"] = None
         old = self.__dict__.get(name)
         if self.__dict__.get("_locked") and isinstance(value, Variable | WeightHolder):
             self._check_known(value)
