@@ -14,13 +14,20 @@ Array = Any
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _MURMUR = 0xC6A4A7935BD1E995
 _START = 0xDECAFCAFFE
+_FEWEST = 64  # texts that are hashed at once rather than one by one
 
+Word = Callable[..., Any]
 State = tuple[int, int, int, tuple[int, int], tuple[int, int]]
 
 
 def hashed(texts: Array, buckets: int, function: Callable[[bytes], int]) -> Array:
     """The hashes of an array of bytes objects, modulo `buckets`, as int64; each text once."""
     items = texts.ravel().tolist()
+    if function is fingerprint64 and len(items) >= _FEWEST:
+        from trainkit.core.fingerprint_arrays import fingerprints
+
+        numbers = fingerprints(items) % np.uint64(buckets)
+        return numbers.astype(np.int64).reshape(texts.shape)
     hashes = {text: function(text) % buckets for text in set(items)}
     return np.array([hashes[text] for text in items], np.int64).reshape(texts.shape)
 
@@ -33,61 +40,89 @@ def fingerprint64(text: bytes) -> int:
 
     Source: Pike and Alakuijala, FarmHash, function farmhashna::Hash64.
     """
-    n = len(text)
-    if n <= 16:
-        return _of_16(text)
-    factor = _K2 + 2 * n
-    if n <= 32:
-        return _join(*_ends(text, _K1, factor), factor)
-    if n > 64:
-        return _of_many(text)
-    y, last = _ends(text, _K2, factor)
-    z = _join(y, last, factor)
-    e, f = _word(text, 16) * factor, _word(text, 24)
-    g, h = (y + _word(text, n - 32)) * factor, (z + _word(text, n - 24)) * factor
-    a = _word(text, 0) * _K2
-    return _join(_turn(e + f, 43) + _turn(g, 30) + h, e + _turn(f + a, 18) + g, factor)
+
+    def word(at: int, count: int = 8) -> int:
+        return int.from_bytes(text[at : at + count], "little")
+
+    for longest, formula in FORMULAS:
+        if len(text) <= longest:
+            return int(formula(word, len(text))) & _WORD
+    return _of_many(text)
 
 
 def _word(text: bytes, at: int) -> int:
     return int.from_bytes(text[at : at + 8], "little")
 
 
-def _turn(x: int, right: int) -> int:
-    x &= _WORD
+def _turn(x: Any, right: int) -> Any:
+    x = x & _WORD
     return x >> right | x << (64 - right) & _WORD
 
 
-def _mix(x: int) -> int:
-    x &= _WORD
+def _mix(x: Any) -> Any:
+    x = x & _WORD
     return x ^ x >> 47
 
 
-def _join(u: int, v: int, factor: int) -> int:
+def _join(u: Any, v: Any, factor: Any) -> Any:
     a = _mix((u ^ v) * factor)
     return _mix((v ^ a) * factor) * factor & _WORD
 
 
-def _of_16(text: bytes) -> int:
-    n = len(text)
+# Formulas of texts of some lengths `n`, of which `word(at, count)` reads bytes. Both may be arrays
+# of uint64, which wrap by themselves.
+
+
+def _of_few(word: Word, n: Any) -> Any:
+    """Of 1 to 3 bytes."""
+    y, z = word(0, 1) + (word(n >> 1, 1) << 8), n + (word(n - 1, 1) << 2)
+    return _mix(y * _K2 ^ z * _K0) * _K2
+
+
+def _of_4_to_7(word: Word, n: Any) -> Any:
+    """Of 4 to 7 bytes."""
+    return _join(n + (word(0, 4) << 3), word(n - 4, 4), _K2 + 2 * n)
+
+
+def _of_8_to_16(word: Word, n: Any) -> Any:
+    """Of 8 to 16 bytes."""
     factor = _K2 + 2 * n
-    if n >= 8:
-        a, b = _word(text, 0) + _K2, _word(text, n - 8)
-        return _join(_turn(b, 37) * factor + a, (_turn(a, 25) + b) * factor, factor)
-    if n >= 4:
-        first, last = (int.from_bytes(text[i : i + 4], "little") for i in (0, n - 4))
-        return _join(n + (first << 3), last, factor)
-    if n:
-        y, z = text[0] + (text[n >> 1] << 8), n + (text[-1] << 2)
-        return _mix(y * _K2 ^ z * _K0) * _K2 & _WORD
+    a, b = word(0) + _K2, word(n - 8)
+    return _join(_turn(b, 37) * factor + a, (_turn(a, 25) + b) * factor, factor)
+
+
+def _of_17_to_32(word: Word, n: Any) -> Any:
+    """Of 17 to 32 bytes."""
+    factor = _K2 + 2 * n
+    return _join(*_ends(word, n, _K1, factor), factor)
+
+
+def _of_33_to_64(word: Word, n: Any) -> Any:
+    """Of 33 to 64 bytes."""
+    factor = _K2 + 2 * n
+    y, last = _ends(word, n, _K2, factor)
+    z = _join(y, last, factor)
+    e, f = word(16) * factor, word(24)
+    g, h = (y + word(n - 32)) * factor, (z + word(n - 24)) * factor
+    a = word(0) * _K2
+    return _join(_turn(e + f, 43) + _turn(g, 30) + h, e + _turn(f + a, 18) + g, factor)
+
+
+def _of_none(word: Word, n: Any) -> int:
     return _K2
 
 
-def _ends(text: bytes, first: int, factor: int) -> tuple[int, int]:
+FORMULAS = (
+    (0, _of_none), (3, _of_few), (7, _of_4_to_7), (16, _of_8_to_16), (32, _of_17_to_32),
+    (64, _of_33_to_64),
+)  # fmt: skip
+"""The greatest length, and the formula of texts that are no longer, but for the ones before."""
+
+
+def _ends(word: Word, n: Any, first: int, factor: Any) -> tuple[Any, Any]:
     """The first and the last 16 bytes as two words."""
-    n = len(text)
-    a, b = _word(text, 0) * first, _word(text, 8)
-    c, d = _word(text, n - 8) * factor, _word(text, n - 16) * _K2
+    a, b = word(0) * first, word(8)
+    c, d = word(n - 8) * factor, word(n - 16) * _K2
     return _turn(a + b, 43) + _turn(c, 30) + d & _WORD, a + _turn(b + _K2, 18) + c & _WORD
 
 
@@ -103,9 +138,8 @@ def _of_many(text: bytes) -> int:
     v = (v[0] + w[0] + tail_size, v[1])
     w = (w[0] + tail_size + v[0], w[1])
     x, y, z, v, w = _block((x, y, z, v, w), text, len(text) - 64, factor, 9)
-    return _join(
-        _join(v[0], w[0], factor) + _mix(y) * _K0 + z, _join(v[1], w[1], factor) + x, factor
-    )
+    one, two = _join(v[0], w[0], factor), _join(v[1], w[1], factor)
+    return int(_join(one + _mix(y) * _K0 + z, two + x, factor))
 
 
 def _block(state: State, text: bytes, at: int, factor: int, weight: int) -> State:
@@ -145,7 +179,7 @@ def murmur64(text: bytes) -> int:
         h = (h ^ _mix(k) * _MURMUR & _WORD) * _MURMUR & _WORD
     if len(text) > body_size:
         h = (h ^ int.from_bytes(text[body_size:], "little")) * _MURMUR & _WORD
-    return _mix(_mix(h) * _MURMUR)
+    return int(_mix(_mix(h) * _MURMUR))
 
 
 def siphash(text: bytes, key: tuple[int, int]) -> int:
