@@ -233,13 +233,32 @@ def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) ->
         _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
     dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]
     shapes.bounded("pad", *dims)
-    if mode != "constant":
+    if mode == "wrap" or not x.size:
         return xp.pad(x, pad_width, mode)
+    if mode != "constant":
+        return _mirror_ends(xp, x, pad_width, mode)
     if x.dtype == OBJECTS:
         out = xp.full(dims, as_bytes(value or b""), x.dtype)
     else:
         out = filled_on(xp, dims, value, x.dtype) if value else xp.zeros(dims, x.dtype)
     out[_inside(x.shape, pad_width)] = x
+    return out
+
+
+def _mirror_ends(xp: ArrayModule, x: Array, pad_width: Any, mode: str) -> Array:
+    """More elements at the ends, which come from beside the ends: some copies of slices."""
+    out = xp.empty([n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)], x.dtype)
+    out[_inside(x.shape, pad_width)] = x
+    skipped = 1 if mode == "reflect" else 0  # an edge is no mirror of itself
+    for axis, (n, (low, high)) in enumerate(zip(x.shape, pad_width, strict=True)):
+        lead, end = (slice(None),) * axis, low + n
+        first, last = low + skipped, end - skipped
+        if low:
+            source = slice(low, low + 1) if mode == "edge" else slice(first, first + low)
+            out[(*lead, slice(low - 1, None, -1))] = out[(*lead, source)]
+        if high:
+            source = slice(end - 1, end) if mode == "edge" else slice(last - high, last)
+            out[(*lead, slice(end + high - 1, end - 1, -1))] = out[(*lead, source)]
     return out
 
 
