@@ -1,5 +1,7 @@
 """Axes that are tensors, known and not: values, gradients, ranks, and what is refused."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -167,3 +169,23 @@ def test_gather_of_batches_names_the_index_outside(index):
     with pytest.raises(tk.errors.InvalidArgumentError, match=message):
         tk.gather(np.ones((2, 4)), rows, axis=1, batch_dims=1)
     assert tk.gather(np.ones((2, 4)), rows[:, :0], axis=1, batch_dims=1).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "axis", "batch"),
+    [
+        ((2, 4, 3), (2, 3), 1, 1), ((2, 4, 3), (2, 3), 2, 1), ((2, 4, 3), (2,), 1, 1),
+        ((2, 3, 4, 5), (2, 3, 6), 3, 2), ((2, 3, 4, 5), (2,), 3, 1), ((0, 4), (0, 3), 1, 1),
+    ],
+)  # fmt: skip
+def test_gather_of_batches_takes_from_each_entry(shape, rows, axis, batch, rng):
+    x, indices = rng.random(shape), rng.integers(0, shape[axis], rows).astype("int32")
+    entries = [np.take(x[i], indices[i], axis - batch) for i in np.ndindex(*shape[:batch])]
+    call = functools.partial(tk.gather, axis=axis, batch_dims=batch)
+    source = tk.constant(x)
+    with tk.GradientTape() as tape:
+        tape.watch(source)
+        picked = call(source, indices)
+    np.testing.assert_array_equal(picked, np.reshape(entries, picked.shape))
+    np.testing.assert_array_equal(tk.function(call)(source, tk.constant(indices)), picked)
+    assert tape.gradient(picked, source).numpy().sum() == picked.numpy().size

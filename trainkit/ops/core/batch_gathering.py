@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.broadcasting import broadcast_to
@@ -71,20 +71,37 @@ def gather(
         return gather_(params, indices, axis=axis)
     axis = axis if axis >= 0 else len(params.shape) + axis
     # Rows of all batch entries stand one after the other; an offset picks out the right ones.
-    moved = moveaxis(params, axis, batch)
+    moved = params if axis == batch else moveaxis(params, axis, batch)
     sizes = _sizes(moved)
     lead, n = sizes[:batch], sizes[batch]
     count = math.prod(lead)
     flat = reshape(moved, (count * n, *sizes[batch + 1 :]))
     if not isinstance(indices, SymbolicTensor):
         _check_range(indices, n)
-    offsets = reshape(arange(count) * n, lead + (1,) * (len(indices.shape) - batch))
-    picked = take(flat, cast(indices, "int64") + cast(offsets, "int64"), axis=0)
+    picked = take(flat, _rows(indices, lead, n, params), axis=0)
+    if axis == batch:
+        return picked
     return moveaxis(
         picked,
         tuple(builtins.range(len(indices.shape), len(indices.shape) + axis - batch)),
         tuple(builtins.range(batch, axis)),
     )
+
+
+def _rows(indices: Tensor, lead: tuple[Any, ...], n: Any, params: Tensor) -> Tensor:
+    """The numbers of rows, where those of all batch entries stand one after the other."""
+    count = math.prod(lead)
+    ones = (1,) * (len(indices.shape) - len(lead))
+    if type(params) is type(indices) is Tensor and _is_on_cpu(params) and _is_on_cpu(indices):
+        # Four calls of NumPy; by operations each is a tensor, which takes ten times as long.
+        offsets = np.arange(count).reshape(lead + ones) * n
+        return wrap(indices._array.astype(np.int64, copy=False) + offsets)
+    offsets = reshape(arange(count) * n, lead + ones)
+    return cast(indices, "int64") + cast(offsets, "int64")
+
+
+def _is_on_cpu(x: Tensor) -> bool:
+    return type(x._array) is np.ndarray
 
 
 def _sizes(x: Tensor) -> tuple[Any, ...]:
