@@ -388,8 +388,9 @@ def _as_rows(x: Array) -> Array:
 def _count(xp: ArrayModule, rows: Array, weights: Array | None, bins: int, all_fit: bool) -> Array:
     """How often each number occurs in each row, or the sum of the weights there."""
     rows, cell_count = rows.astype(np.int64, copy=False), len(rows) * bins
-    # All rows at once: each has its own range of bins.
-    bin_indices = rows + xp.arange(len(rows), dtype=np.int64)[:, None] * bins
+    bin_indices = rows
+    if len(rows) > 1:  # All rows at once: each has its own range of bins.
+        bin_indices = rows + xp.arange(len(rows), dtype=np.int64)[:, None] * bins
     if not all_fit:
         bin_indices = xp.where((rows >= 0) & (rows < bins), bin_indices, cell_count)
     bin_indices, flat_weights = bin_indices.ravel(), None if weights is None else weights.ravel()
@@ -423,6 +424,8 @@ def _limits_of(xp: ArrayModule, x: Array) -> tuple[int, int]:
     """The least and the greatest number, with one wait for both."""
     if not x.size:
         return 0, -1
+    if xp is np:
+        return int(x.min()), int(x.max())
     lowest, greatest = xp.stack([x.min(), x.max()]).tolist()
     return lowest, greatest
 
