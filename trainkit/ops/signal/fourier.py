@@ -47,25 +47,33 @@ def _same_rule(x: Spec, *, rank: int) -> Spec:
 @primitive(_same_rule, name="fft", semantics=LAST_AXES)
 def _fft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform over the last `rank` axes of a complex tensor."""
-    return xp.fft.fftn(x, axes=_axes(rank)).astype(x.dtype)
+    if rank == 1:  # what transforms over several axes do besides takes as long as a short one
+        return xp.fft.fft(x).astype(x.dtype, copy=False)
+    return xp.fft.fftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
 @primitive(_same_rule, name="ifft", semantics=LAST_AXES)
 def _ifft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform over the last `rank` axes of a complex tensor."""
-    return xp.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype)
+    if rank == 1:
+        return xp.fft.ifft(x).astype(x.dtype, copy=False)
+    return xp.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
 @primitive(_same_rule, semantics=LAST_AXES)
 def fft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform without its division."""
-    return xp.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype)
+    if rank == 1:
+        return xp.fft.ifft(x, norm="forward").astype(x.dtype, copy=False)
+    return xp.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
 
 
 @primitive(_same_rule, semantics=LAST_AXES)
 def ifft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform, divided by the number of elements."""
-    return xp.fft.fftn(x, axes=_axes(rank), norm="forward").astype(x.dtype)
+    if rank == 1:
+        return xp.fft.fft(x, norm="forward").astype(x.dtype, copy=False)
+    return xp.fft.fftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
 
 
 _fft.gradients(lambda g, y, x, *, rank: fft_transposed(g, rank=rank))
@@ -102,7 +110,7 @@ def _weights_on(xp: ArrayModule, n: int, middle: float, dtype: Any) -> Array:
 @primitive(_rfft_rule, name="rfft", semantics=LAST_AXES)
 def _rfft(xp: ArrayModule, x: Array) -> Array:
     """The transform over the last axis of a real tensor, without the half that repeats."""
-    return xp.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64))
+    return xp.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64), copy=False)
 
 
 def _whole(n: int | None) -> int | None:
@@ -116,7 +124,7 @@ def _irfft_rule(x: Spec, *, n: int | None) -> Spec:
 @primitive(_irfft_rule, name="irfft", semantics=LAST_AXES)
 def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
     """The inverse of `rfft` for real tensors of length `n`, by default an even one."""
-    return xp.fft.irfft(x, n).astype(x.real.dtype)
+    return xp.fft.irfft(x, n).astype(x.real.dtype, copy=False)
 
 
 @primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype), semantics=LAST_AXES, reads={1: SHAPE})
@@ -124,7 +132,7 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]
     weights = _weights_on(xp, n, 0.5, g.real.dtype)
-    return xp.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype)
+    return xp.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype, copy=False)
 
 
 @primitive(
@@ -135,7 +143,7 @@ def irfft_transposed(xp: ArrayModule, g: Array, *, n: int | None) -> Array:
     """`irfft` transposed."""
     weights = _weights_on(xp, g.shape[-1], 2.0, g.dtype)
     spectrum = xp.fft.rfft(g, norm="forward") * weights
-    return spectrum.astype(np.result_type(g.dtype, np.complex64))
+    return spectrum.astype(np.result_type(g.dtype, np.complex64), copy=False)
 
 
 _rfft.gradients(lambda g, y, x: rfft_transposed(g, x))
