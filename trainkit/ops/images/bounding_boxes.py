@@ -16,10 +16,12 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.suppression.suppression_tuned import overlap_of, select_boxes, select_by
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values, unknown
 
-Overlap = Callable[[int, int], float]
+Overlap = Callable[[Any, int], Any]
+"""How much of some boxes, by their numbers, lies on one."""
 
 
 _SOURCES = ("boxes", "scores", "max_output_size")
@@ -40,53 +42,45 @@ def _values(x: Any, name: str, op: str, shape: tuple[int | None, ...]) -> Any:
     return array
 
 
-def _iou_of(boxes: Any) -> Overlap:
-    """Intersection over union of two boxes by number; corners may come in either order."""
-    low = np.minimum(boxes[:, :2], boxes[:, 2:]).astype(np.float64)
-    high = np.maximum(boxes[:, :2], boxes[:, 2:]).astype(np.float64)
-    area = np.prod(high - low, axis=1)
-
-    def overlap(i: int, j: int) -> float:
-        if area[i] <= 0 or area[j] <= 0:
-            return 0.0
-        sides = np.maximum(np.minimum(high[i], high[j]) - np.maximum(low[i], low[j]), 0)
-        shared = float(sides[0] * sides[1])
-        return shared / float(area[i] + area[j] - shared)
-
-    return overlap
+def _ends_of(boxes: Any) -> tuple[Any, Any]:
+    """The lower and the higher ends of boxes, (2, n) each; corners may come in either order."""
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    return low.T.astype(np.float64, order="C"), high.T.astype(np.float64, order="C")
 
 
-def _select_boxes(
-    overlap: Overlap, scores: Any, count: int, limit: float, lowest_score: float, sigma: float
+def _order_by_score(scores: Any, lowest_score: float) -> Any:
+    """Numbers of the boxes with a higher score; of equal ones the first before others."""
+    numbers = np.flatnonzero(scores > lowest_score)
+    return numbers[np.argsort(-scores[numbers].astype(np.float64), kind="stable")]
+
+
+def _lower_scores(
+    overlap: Overlap, scores: Any, count: int, lowest_score: float, sigma: float
 ) -> tuple[list[int], list[float]]:
-    """Boxes by falling score, each kept unless one that is kept overlaps it too much.
+    """Boxes by falling score, which those that are kept lower by what they overlap.
 
-    With `sigma` above 0 an overlap lowers the score instead, and the box queues again.
     Source: Bodla, Singh, Chellappa and Davis 2017, arXiv:1704.04503.
     """
     queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > lowest_score]
     heapq.heapify(queue)
     selected: list[int] = []
-    chosen_scores: list[float] = []
+    lowered_scores: list[float] = []
     while queue and len(selected) < count:
         negative, box, begin = heapq.heappop(queue)
-        score, dropped = -negative, False
-        for other in reversed(selected[begin:]):
-            share = overlap(box, other)
-            if sigma > 0:
-                score *= float(np.exp(-0.5 / sigma * share * share))
-            elif share > limit:
-                dropped = True
-            if dropped or score <= lowest_score:
+        score = -negative
+        # Only those that were kept since the box was last looked at lower it any more.
+        for share in overlap(np.array(selected[begin:][::-1], np.intp), box).tolist():
+            score *= float(np.exp(-0.5 / sigma * share * share))
+            if score <= lowest_score:
                 break
-        if dropped or score <= lowest_score:
+        if score <= lowest_score:
             continue
         if score == -negative:
             selected.append(box)
-            chosen_scores.append(score)
+            lowered_scores.append(score)
         else:
             heapq.heappush(queue, (-score, box, len(selected)))
-    return selected, chosen_scores
+    return selected, lowered_scores
 
 
 def _check_limits(op: str, count: int, limit: float) -> None:
@@ -135,18 +129,18 @@ def non_max_suppression_with_scores(
     values = _values(scores, "scores", op, (len(corners),))
     count = int(plain(max_output_size))
     _check_limits(op, count, float(plain(iou_threshold)))
-    selected, chosen_scores = _select_boxes(
-        _iou_of(corners),
-        values,
-        count,
-        float(plain(iou_threshold)),
-        float(plain(score_threshold)),
-        float(soft_nms_sigma),
-    )
-    return (
-        convert_to_tensor(np.array(selected, np.int32)),
-        convert_to_tensor(np.array(chosen_scores, values.dtype)),
-    )
+    lowest_score = float(plain(score_threshold))
+    if soft_nms_sigma > 0:
+        overlap, sigma = overlap_of(*_ends_of(corners)), float(soft_nms_sigma)
+        selected, lowered_scores = _lower_scores(overlap, values, count, lowest_score, sigma)
+        return (
+            convert_to_tensor(np.array(selected, np.int32)),
+            convert_to_tensor(np.array(lowered_scores, values.dtype)),
+        )
+    order = _order_by_score(values, lowest_score)
+    low, high = _ends_of(corners[order])
+    numbers = order[select_boxes(low, high, count, float(plain(iou_threshold)))]
+    return convert_to_tensor(numbers.astype(np.int32)), convert_to_tensor(values[numbers])
 
 
 @needs_values(*_SOURCES, gives=lambda a: Spec((None,), int32))
@@ -210,15 +204,12 @@ def non_max_suppression_overlaps(
     count = int(plain(max_output_size))
     if count < 0:
         raise InvalidArgumentError(f"{op}: max_output_size {count} must be 0 or above")
-    selected, _ = _select_boxes(
-        lambda i, j: float(table[i, j]),
-        values,
-        count,
-        float(plain(overlap_threshold)),
-        float(plain(score_threshold)),
-        0.0,
+    order = _order_by_score(values, float(plain(score_threshold)))
+    ordered = table[np.ix_(order, order)]
+    positions = select_by(
+        lambda some, box: ordered[some, box], len(order), count, float(plain(overlap_threshold))
     )
-    return convert_to_tensor(np.array(selected, np.int32))
+    return convert_to_tensor(order[positions].astype(np.int32))
 
 
 @needs_values(*_SOURCES, gives=_pad)

@@ -1,0 +1,1 @@
+"""Boxes that better ones overlap."""
