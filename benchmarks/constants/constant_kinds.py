@@ -15,14 +15,19 @@ FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "op
 VARIED_WITH = {
     "PART_NANOSECONDS": """
         kernels/reductions/reductions_tuned.py _SUM_NANOSECONDS
+        kernels/alignment/alignment_tuned.py _NANOSECONDS
+        kernels/special/special_tuned.py _NANOSECONDS
         kernels/threads/thread_pool.py PRODUCT_NANOSECONDS BYTE_NANOSECONDS
     """,
     "SWITCH_SECONDS": """
+        kernels/alignment/alignment_tuned.py _PLAIN_SECONDS
         kernels/attention/attention_tuned.py _SCORE_BYTES
         kernels/coding/png_rows.py _ROW_SECONDS
         kernels/jit/kernel_family.py PRODUCT_SECONDS BYTE_SECONDS BFLOAT16_SECONDS
         kernels/convolution/conv_tuned.py STEPS_SECONDS
         kernels/recurrent/recurrent_tuned.py STEP_SECONDS
+        kernels/special/special_tuned.py _PLAIN_SECONDS
+        kernels/suppression/suppression_tuned.py _PAIR_SECONDS
         optimizers/base/flat_update.py _SECONDS_PER_STEP
     """,
 }
@@ -45,6 +50,7 @@ OF_NO_MACHINE = {
         core/fingerprints.py _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK WORD_BITS
         graph/tracing/verify.py _RTOL
+        kernels/alignment/alignment_compiled.py _FAR
         kernels/convolution/winograd_compiled.py _OFFSETS
         kernels/convolution/winograd_sizes.py STEP
         kernels/convolution/winograd_transforms.py _NEAR _PAIRS
@@ -58,6 +64,14 @@ OF_NO_MACHINE = {
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
         kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE
         kernels/reductions/row_sums_compiled.py _LANES _DEEPEST
+        kernels/special/double_math.py _LOG_2_HIGH _LEAST _SHIFT _BIAS _MANTISSA
+        kernels/special/double_math.py _EXPONENT_BITS _SQRT_HALF _TINY
+        kernels/special/incomplete_compiled.py _LARGE
+        kernels/special/special_reference.py _ERF_TOP _ERF_BOTTOM _ERFC_TOP _ERFC_BOTTOM
+        kernels/special/special_reference.py _TAIL_TOP _TAIL_BOTTOM _MIDDLE_TOP _MIDDLE_BOTTOM
+        kernels/special/special_reference.py _NEAR_TOP _NEAR_BOTTOM _FAR_TOP _FAR_BOTTOM
+        kernels/special/special_reference.py BERNOULLI MOST_TERMS START
+        kernels/special/special_tuned.py _TOLERANCES
         ops/neural/ctc.py _FAR
         ops/neural/fake_quant.py FLOAT8
         ops/neural/normalization.py EPSILON _LEAST_SQUARE
@@ -108,6 +122,7 @@ OF_NO_MACHINE = {
         core/process/garbage.py LARGE_BYTES NEW_BYTES
         core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
         core/process/side_work.py NICENESS
+        core/fingerprints.py _FEWEST
         core/shapes.py MOST_ELEMENTS
         core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
         core/values/table_columns.py _MOST_COLUMNS
@@ -147,6 +162,7 @@ OF_NO_MACHINE = {
         kernels/normalization/norm_compiled.py _FEW_COLUMNS
         kernels/reductions/reductions_compiled.py _NEAR
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
+        kernels/suppression/suppression_compiled.py _RUN
         kernels/threads/malloc.py LASTING_BYTES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS

@@ -34,11 +34,20 @@ _TEXTS = {
     "greater": "{} > {}",
     "less": "{} < {}",
     "greater_equal": "{} >= {}",
+    "less_equal": "{} <= {}",
+    "equal": "{} == {}",
+    "bitwise_and": "{} & {}",  # of bools, as the two below
+    "bitwise_or": "{} | {}",
+    "invert": "not {}",
+    "isnan": "{0} != {0}",
     "where": "{1} if {0} else {2}",
     "maximum": _MAXIMUM,
     "minimum": _MINIMUM,
     "cast": "one if {} else zero",  # of a bool
 }
+_FUNCTIONS = {"sqrt": np.sqrt, "floor": np.floor, "rint": np.rint, "copysign": np.copysign}
+"""Those that Numba makes an instruction of."""
+_KINDS = ({"float32", "bool"}, {"float64", "bool"})
 
 
 def by_formula(
@@ -65,7 +74,8 @@ def number_function(
 
     Args:
         body: a formula.
-        dtypes: of its arrays: "float32" or "bool". The result is a float32.
+        dtypes: of its arrays: "float32" or "bool", and the result is a float32; or the same with
+            "float64".
         functions: what Numba compiles in place of NumPy's functions, by the names of these. They
             may have a shorter range, and other last digits.
 
@@ -79,9 +89,11 @@ def number_function(
     result = body(np, *arrays, **{name: trace.add_setting(name) for name in settings})
     assert ends_in(trace, result), f"{body.__name__} ends in no call"
     # all else, such as a number of Python beside a bool, would be of another dtype than here
-    if {str(dtype) for dtype in trace.dtypes} - {"float32", "bool"}:
-        raise NotImplementedError(f"{body.__name__} computes in other dtypes than float32")
-    scope = {"one": np.float32(1), "zero": np.float32(0), "sqrt": np.sqrt, **(functions or {})}
+    kinds = {str(dtype) for dtype in trace.dtypes}
+    if not any(kinds <= kind_set for kind_set in _KINDS):
+        raise NotImplementedError(f"{body.__name__} computes in other dtypes than {dtypes[0]}")
+    number = np.float64 if "float64" in kinds else np.float32
+    scope = {"one": number(1), "zero": number(0), **_FUNCTIONS, **(functions or {})}
     values, lines = names[: len(arrays)], []
     for call in trace.calls:
         operands = [

@@ -19,26 +19,26 @@ from trainkit.kernels.jit.kernel_family import SMALLEST_SECONDS, Family, owned
 from trainkit.kernels.jit.kernel_library import lies_here
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
-_LIKE = "{x}.dtype is f32 and {x}.shape == shape"
+_LIKE = "{x}.dtype is kind and {x}.shape == shape"
 _NUMBERS = "owned({x}).reshape(-1)"
-_OR_NONE = "{x} is None or {x}.dtype is f32"
+_OR_NONE = "{x} is None or {x}.dtype is kind"
 _TAKEN = {
     "flat": (_LIKE + " and {x}.flags.carray", "{x}.reshape(-1)"),
     "gathered": (_LIKE, "owned({x}).reshape(-1)"),
     "mask": ("{x}.dtype is bools and {x}.shape == shape and {x}.flags.carray", "{x}.reshape(-1)"),
     "rows": (_LIKE, "owned({x}).reshape(-1, width)"),
-    "each": ("{x}.dtype is f32", _NUMBERS),
-    "ones": (_OR_NONE, "ones(width, f32) if {x} is None else " + _NUMBERS),
-    "zeros": (_OR_NONE, "zeros(width, f32) if {x} is None else " + _NUMBERS),
+    "each": ("{x}.dtype is kind", _NUMBERS),
+    "ones": (_OR_NONE, "ones(width, kind) if {x} is None else " + _NUMBERS),
+    "zeros": (_OR_NONE, "zeros(width, kind) if {x} is None else " + _NUMBERS),
     "ids": ("True", "owned({x}.reshape(-1).astype(i64, copy=False))"),
     "number": ("True", "{x}"),
 }
 """For each layout of an input when the kernel may take it, and how it does."""
 _GIVEN = {
-    "flat": ("empty(shape, f32)", "{y}.reshape(-1)", "{y}"),
-    "rows": ("empty(shape, f32)", "{y}.reshape(-1, width)", "{y}"),
-    "each": ("empty(shape[:-1], f32)", "{y}.reshape(-1)", "{y}"),
-    "shares": ("empty((shares, width), f32)", "{y}", "add({y}, 0)"),
+    "flat": ("empty(shape, kind)", "{y}.reshape(-1)", "{y}"),
+    "rows": ("empty(shape, kind)", "{y}.reshape(-1, width)", "{y}"),
+    "each": ("empty(shape[:-1], kind)", "{y}.reshape(-1)", "{y}"),
+    "shares": ("empty((shares, width), kind)", "{y}", "add({y}, 0)"),
 }
 """For each layout of a result how it is made, how the kernel takes it, and what is given back."""
 
@@ -95,6 +95,7 @@ class ArrayKernel(Family):
         exact: it gives the bits of the plain version.
         shares: how many parts sums over rows are made in; a fixed number, so that any machine gives
             the same.
+        dtype: of the arrays, where that is not float32.
     """
 
     def __init__(
@@ -110,13 +111,14 @@ class ArrayKernel(Family):
         asked: int = 1,
         exact: bool = False,
         shares: int = 16,
+        dtype: Any = np.float32,
     ) -> None:
         super().__init__(name, file, builder, exact)
         self.fewest = max(fewest, asked, 1 if lies_here() else _fewest_elements(plain))
-        self._layouts = takes, gives
+        self._layouts, self._dtype = (takes, gives), np.dtype(dtype)
         self._facts = {
             "plain": plain * 1e-9,
-            "nanoseconds": BYTE_NANOSECONDS * _element_bytes(takes, gives),
+            "nanoseconds": BYTE_NANOSECONDS * _element_bytes(takes, gives, self._dtype.itemsize),
             "fewest": fewest,
             "shares": shares,
         }
@@ -159,7 +161,7 @@ class ArrayKernel(Family):
             "add": np.add.reduce,
             "ones": np.ones,
             "zeros": np.zeros,
-            "f32": np.dtype(np.float32),
+            "kind": self._dtype,
             "i64": np.dtype(np.int64),
             "bools": np.dtype(np.bool_),
         }
@@ -175,10 +177,10 @@ def _fewest_elements(plain: float) -> int:
     return math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
 
 
-def _element_bytes(takes: str, gives: str) -> int:
+def _element_bytes(takes: str, gives: str, itemsize: int) -> int:
     """What a kernel reads and writes for each element of its first input."""
     layouts = takes.split()
-    sizes = {"flat": 4, "rows": 4, "mask": 1}
+    sizes = {"flat": itemsize, "rows": itemsize, "mask": 1}
     main = next(layout for layout in layouts if layout in ("flat", "rows"))
     return sum(sizes.get(layout, 0) for layout in (*layouts, *(gives or main).split()))
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, REDUCTION
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, NO_LAYER, REDUCTION
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.special import special_tuned
 from trainkit.ops.math.comparisons import equal, logical_or, not_equal
 from trainkit.ops.math.elementwise import (
     absolute,
@@ -58,12 +59,27 @@ log10 = ufunc(
 )
 log10.gradients(lambda g, y, x: divide(multiply(g, 1 / math.log(10)), conjugated(x)))
 
-logaddexp = ufunc(
-    np.logaddexp,
+
+@primitive(
     shapes.floating_broadcast,
-    "log(exp(x1) + exp(x2)), no overflow.",
-    ("tk.ops.logaddexp([0.0], [0.0]).numpy().round(4)", "array([0.6931], dtype=float32)"),
+    promotion=FLOATS,
+    semantics=ELEMENTWISE,
+    tuned=special_tuned.LOGADDEXP.facet(),
 )
+def logaddexp(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """log(exp(x1) + exp(x2)), no overflow.
+
+    Args:
+        x1: a tensor, a Python number, or what becomes a tensor.
+        x2: the same; the shapes broadcast.
+
+    Example:
+        >>> tk.ops.logaddexp([0.0], [0.0]).numpy().round(4)
+        array([0.6931], dtype=float32)
+    """
+    return xp.logaddexp(x1, x2)
+
+
 logaddexp.gradients(
     lambda g, y, a, b: multiply(g, exp(subtract(a, y))),
     lambda g, y, a, b: multiply(g, exp(subtract(b, y))),

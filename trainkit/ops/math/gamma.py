@@ -14,30 +14,14 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.kernels.special import special_reference, special_tuned
+from trainkit.kernels.special.special_reference import BERNOULLI, START
 from trainkit.ops.math.elementwise import add, multiply, negative, scalar_like
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _MOST_TERMS = 10_000  # of a sum that begins at a negative number
-_START = 10  # from here on the series below are exact to 1e-16
 
 
-def _positive_lgamma(xp: ArrayModule, x: Array) -> Array:
-    """log(gamma(x)) for x > 0: Stirling's series after the recurrence gamma(x + 1) = x gamma(x)."""
-    product = xp.ones_like(x)
-    for _ in range(_START):
-        below = x < _START
-        product = xp.where(below, product * x, product)
-        x = x + below
-    inverse = 1 / x
-    squared = inverse * inverse
-    series = 0 * x
-    for k in range(len(_BERNOULLI), 0, -1):
-        series = series * squared + _BERNOULLI[k - 1] / (2 * k * (2 * k - 1))
-    half_log = 0.5 * math.log(2 * math.pi)
-    return (x - 0.5) * xp.log(x) - x + half_log + series * inverse - xp.log(product)
-
-
-@primitive(shapes.floating, **SPECIAL_FUNCTION)
+@primitive(shapes.floating, **SPECIAL_FUNCTION, tuned=special_tuned.LGAMMA.facet())
 def lgamma(xp: ArrayModule, x: Array) -> Array:
     """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers.
 
@@ -45,17 +29,10 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.lgamma([1.0, 4.0]).numpy().round(4)
         array([0.    , 1.7918], dtype=float32)
     """
-    doubles = x.astype(xp.float64)
-    upper = xp.where(doubles < 0.5, 1 - doubles, doubles)
-    value = _positive_lgamma(xp, xp.minimum(upper, 1e300))
-    part = doubles - xp.rint(doubles)  # exact beside 0, where both go to infinity
-    reflected = math.log(math.pi) - xp.log(xp.abs(xp.sin(math.pi * part))) - value
-    value = xp.where(doubles < 0.5, reflected, value)
-    pole = ((doubles <= 0) & (part == 0)) | xp.isinf(doubles)
-    return xp.where(pole, np.inf, value).astype(x.dtype)
+    return special_reference.lgamma(xp, x.astype(xp.float64)).astype(x.dtype)
 
 
-@primitive(shapes.floating, **SPECIAL_FUNCTION)
+@primitive(shapes.floating, **SPECIAL_FUNCTION, tuned=special_tuned.DIGAMMA.facet())
 def digamma(xp: ArrayModule, x: Array) -> Array:
     """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers.
 
@@ -63,22 +40,7 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
         >>> round(float(tk.math.digamma(1.0)), 4)
         -0.5772
     """
-    doubles = x.astype(xp.float64)
-    high = xp.where(doubles < 0.5, 1 - doubles, doubles)
-    steps = 0 * high
-    for _ in range(_START):
-        below = high < _START
-        steps = steps + xp.where(below, 1 / high, 0)
-        high = high + below
-    squared = 1 / (high * high)
-    series = 0 * high
-    for k in range(len(_BERNOULLI), 0, -1):
-        series = (series + _BERNOULLI[k - 1] / (2 * k)) * squared
-    value = xp.log(high) - 0.5 / high - series - steps
-    part = doubles - xp.rint(doubles)  # exact beside 0, where both go to infinity
-    value = xp.where(doubles < 0.5, value - math.pi / xp.tan(math.pi * part), value)
-    value = xp.where((doubles <= 0) & (part == 0), np.nan, value)
-    return xp.where(doubles == np.inf, np.inf, value).astype(x.dtype)
+    return special_reference.digamma(xp, x.astype(xp.float64)).astype(x.dtype)
 
 
 @primitive(shapes.floating_broadcast, **SPECIAL_FUNCTION)
@@ -107,14 +69,14 @@ def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
 def _zeta_sum(xp: ArrayModule, s: Array, a: Array) -> Array:
     """The first terms, until those behind are those of a smooth function, and the rest of them."""
     total = 0 * (s + a)
-    steps = _START if not a.size else max(_START, math.ceil(_START - float(a.min())))
+    steps = START if not a.size else max(START, math.ceil(START - float(a.min())))
     for k in range(steps):
         total = total + (a + k) ** -s
     end = a + steps
     total = total + end ** (1 - s) / (s - 1) + 0.5 * end**-s
     # Euler-Maclaurin: each term has two more factors s + j and two more powers of 1 / end.
     factor = s * end ** (-s - 1)
-    for k, bernoulli in enumerate(_BERNOULLI, 1):
+    for k, bernoulli in enumerate(BERNOULLI, 1):
         total = total + bernoulli / math.factorial(2 * k) * factor
         factor = factor * (s + 2 * k - 1) * (s + 2 * k) / (end * end)
     return total
@@ -134,7 +96,7 @@ def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
         1.6449
     """
     order, doubles = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))
-    factorial = xp.exp(_positive_lgamma(xp, order + 1))
+    factorial = xp.exp(special_reference.positive_lgamma(xp, order + 1))
     sign = 2 * (order % 2) - 1
     value = sign * factorial * zeta.primitive.kernel(xp, order + 1, doubles)
     value = xp.where(order == 0, digamma.primitive.kernel(xp, doubles), value)

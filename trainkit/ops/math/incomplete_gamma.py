@@ -18,10 +18,11 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, ITERATED, NO_LAYER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.special import special_tuned
+from trainkit.kernels.special.special_reference import MOST_TERMS
 from trainkit.ops.math.elementwise import exp, log, log1p, multiply, negative, subtract
 from trainkit.ops.math.gamma import digamma, lgamma
 
-_MOST_TERMS = 3000
 _EPSILON = 1e-16
 _TINY = 1e-300
 
@@ -34,7 +35,7 @@ def _fraction(xp: ArrayModule, first: Array, term: Any, active: Array) -> Array:
     """The continued fraction first + a1 / (b1 + a2 / (b2 + ...)), `term(n)` giving (an, bn)."""
     value = xp.where(first == 0, _TINY, first)
     c, d = value, xp.zeros_like(value)
-    for n in range(1, _MOST_TERMS):
+    for n in range(1, MOST_TERMS):
         a, b = term(n)
         d = b + a * d
         d = 1 / xp.where(d == 0, _TINY, d)
@@ -51,7 +52,7 @@ def _fraction(xp: ArrayModule, first: Array, term: Any, active: Array) -> Array:
 def _lower_series(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
     """1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ..."""
     total, term = xp.ones_like(a), xp.ones_like(a)
-    for n in range(1, _MOST_TERMS):
+    for n in range(1, MOST_TERMS):
         term = xp.where(active, term * x / (a + n), 0)
         total = total + term
         if n % 16 == 0 and not (term > _EPSILON * total).any():
@@ -81,7 +82,13 @@ def _igamma(xp: ArrayModule, a: Array, x: Array, upper: bool) -> Array:
     return xp.where(wrong, np.nan, value).astype(x.dtype)
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED, export=NO_LAYER)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=ITERATED,
+    export=NO_LAYER,
+    tuned=special_tuned.IGAMMA,
+)
 def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0.
 
@@ -94,7 +101,13 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     return _igamma(xp, a, x, False)
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED, export=NO_LAYER)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=ITERATED,
+    export=NO_LAYER,
+    tuned=special_tuned.IGAMMAC,
+)
 def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x).
 
@@ -132,7 +145,7 @@ def _lower_slope(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
     """dP / da by the series of P, whose terms have the derivatives -term * sum of 1 / (a + k)."""
     total, term = xp.ones_like(a), xp.ones_like(a)
     bent, harmonic = xp.zeros_like(a), xp.zeros_like(a)
-    for n in range(1, _MOST_TERMS):
+    for n in range(1, MOST_TERMS):
         term = xp.where(active, term * x / (a + n), 0)
         harmonic = harmonic + 1 / (a + n)
         total, bent = total + term, bent - term * harmonic
@@ -149,7 +162,7 @@ def _upper_slope(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
     value, slope = first, xp.full_like(first, -1.0)
     c, dc = value, slope
     d, dd = xp.zeros_like(value), xp.zeros_like(value)
-    for n in range(1, _MOST_TERMS):
+    for n in range(1, MOST_TERMS):
         top, bottom = -n * (n - a), first + 2 * n  # derivatives n and -1
         dd = -1 + n * d + top * dd
         d = bottom + top * d

@@ -1,0 +1,52 @@
+"""Special functions of flat arrays of float32 or float64, computed in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64
+
+from trainkit.kernels.elementwise.formula_text import number_function
+from trainkit.kernels.jit.builders import FLAT, Body, Builder, by_parts
+from trainkit.kernels.jit.builders import _function as function_of
+from trainkit.kernels.jit.options import inlined
+from trainkit.kernels.special import special_reference
+from trainkit.kernels.special.double_math import cosine, exponential, log_one_plus, logarithm, sine
+from trainkit.kernels.threads.parallel_for import chunk_range
+
+DOUBLES = float64[::1]
+_FUNCTIONS: dict[str, Any] = {
+    "exp": exponential, "log": logarithm, "log1p": log_one_plus, "sin": sine, "cos": cosine,
+}  # fmt: skip
+
+
+_LOOP = """\
+def {name}(part, parts, {names}, result):
+    first, last = chunk_range(part, parts, result.size, 16)
+    for i in range(first, last):
+        result[i] = formula({items})
+"""
+
+
+def _pair(body: Body, names: str) -> tuple[Builder, Builder]:
+    """The builders of a formula's kernels for float32 and for float64."""
+    arrays = names.split()
+    formula = number_function(body, ["float64"] * len(arrays), _FUNCTIONS)
+    # A float32 becomes a float64 before anything is computed with it.
+    items = ", ".join(f"double({name}[i])" for name in arrays)
+    text = _LOOP.format(name=body.__name__, names=", ".join(arrays), items=items)
+    scope = {"formula": inlined(formula), "double": float64, "chunk_range": chunk_range}
+    loop = function_of(text, body, **scope)
+    count = len(arrays) + 1
+    return by_parts(*[FLAT] * count, ordered=True)(loop), by_parts(
+        *[DOUBLES] * count, ordered=True
+    )(loop)
+
+
+erfc, erfc_float64 = _pair(special_reference.erfc, "x")
+erfinv, erfinv_float64 = _pair(special_reference.erfinv, "x")
+erfcinv, erfcinv_float64 = _pair(special_reference.erfcinv, "x")
+ndtri, ndtri_float64 = _pair(special_reference.ndtri, "x")
+lgamma, lgamma_float64 = _pair(special_reference.lgamma, "x")
+digamma, digamma_float64 = _pair(special_reference.digamma, "x")
+logaddexp, logaddexp_float64 = _pair(special_reference.logaddexp, "a b")
