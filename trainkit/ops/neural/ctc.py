@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, Absent
+from trainkit.core.dispatch.eager import with_tuned
+from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.alignment import alignment_tuned
 from trainkit.kernels.softmax import softmax_reference
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
@@ -65,42 +67,55 @@ def _shift(xp: ArrayModule, values: Array, by: int) -> Array:
     return result
 
 
-def _forward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -> Array:
-    """Log of the chance of all ways to each state at each time, (time, batch, states)."""
-    _, steps, _ = scores.shape
-    emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
-    alpha = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
+def _forward_body(xp: ArrayModule, emitted: Array, skips: Array, lengths: Array) -> Array:
+    """Log of the chance of all ways to each state at each time, (batch, time, states)."""
+    batch, steps, count = emitted.shape
+    alpha = xp.full((steps, batch, count), _FAR, emitted.dtype)
     alpha[0, :, :2] = emitted[:, 0, :2]
     for t in range(1, steps):
         before = alpha[t - 1]
         ways = xp.logaddexp(before, _shift(xp, before, 1))
-        ways = xp.where(states.skips, xp.logaddexp(ways, _shift(xp, before, 2)), ways)
+        ways = xp.where(skips, xp.logaddexp(ways, _shift(xp, before, 2)), ways)
         alpha[t] = xp.where((t < lengths)[:, None], ways + emitted[:, t], before)
-    return alpha
+    return alpha.transpose(1, 0, 2)
 
 
-def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -> Array:
+forward = with_tuned(_forward_body, Tuned(alignment_tuned.forward))
+"""`(xp, emitted, skips, lengths)`: the forward variables."""
+
+
+def _backward_body(
+    xp: ArrayModule, emitted: Array, skips: Array, last: Array, lengths: Array
+) -> Array:
     """Log of the chance of all ways from each state at each time to the end."""
-    _, steps, _ = scores.shape
-    emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
-    positions = xp.arange(states.classes.shape[1])[None, :]
-    final = (positions == states.last[:, None]) | (positions == states.last[:, None] - 1)
-    end = xp.where(final, scores.dtype.type(0), scores.dtype.type(_FAR))
-    beta = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
-    skips = xp.zeros_like(states.skips)
-    skips[:, :-2] = states.skips[:, 2:]
+    batch, steps, count = emitted.shape
+    positions = xp.arange(count)[None, :]
+    final = (positions == last[:, None]) | (positions == last[:, None] - 1)
+    end = xp.where(final, emitted.dtype.type(0), emitted.dtype.type(_FAR))
+    beta = xp.full((steps, batch, count), _FAR, emitted.dtype)
+    leaps = xp.zeros_like(skips)
+    leaps[:, :-2] = skips[:, 2:]
     beta[steps - 1] = end
     for t in range(steps - 2, -1, -1):
         after = beta[t + 1] + emitted[:, t + 1]
         ways = xp.logaddexp(after, _shift(xp, after, -1))
-        ways = xp.where(skips, xp.logaddexp(ways, _shift(xp, after, -2)), ways)
+        ways = xp.where(leaps, xp.logaddexp(ways, _shift(xp, after, -2)), ways)
         beta[t] = xp.where((t + 1 < lengths)[:, None], ways, end)
-    return beta
+    return beta.transpose(1, 0, 2)
+
+
+backward = with_tuned(_backward_body, Tuned(alignment_tuned.backward))
+"""`(xp, emitted, skips, last, lengths)`: the backward variables."""
+
+
+def _emissions(xp: ArrayModule, scores: Array, states: _States) -> Array:
+    """What each state's class is scored with, (batch, time, states)."""
+    return xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
 
 
 def _total(xp: ArrayModule, alpha: Array, states: _States) -> Array:
     """Log of the chance of all whole paths, (batch,)."""
-    end = alpha[-1]
+    end = alpha[:, -1]
     last = xp.take_along_axis(end, states.last[:, None], axis=1)[:, 0]
     label = xp.take_along_axis(end, xp.maximum(states.last - 1, 0)[:, None], axis=1)[:, 0]
     return xp.where(states.last > 0, xp.logaddexp(last, label), last)
@@ -173,7 +188,8 @@ def _ctc(
         raise ValueError("shapes do not fit")  # the shape rule has the words
     _check_values(xp, logits, target, (target_length, output_length), blank)
     scores, states = _prepare(xp, logits, target, target_length, blank)
-    chance = _total(xp, _forward(xp, scores, states, output_length), states)
+    alpha = forward(xp, _emissions(xp, scores, states), states.skips, output_length)
+    chance = _total(xp, alpha, states)
     loss = xp.where(chance < _FAR / 2, np.inf, -chance)
     return loss.astype(logits.dtype)
 
@@ -196,17 +212,30 @@ def ctc_gradient(
 ) -> Array:
     """Chance of each class less its chance given the labels, at each time, times `g`."""
     scores, states = _prepare(xp, logits, target, target_length, blank)
-    alpha = _forward(xp, scores, states, output_length)
-    beta = _backward(xp, scores, states, output_length)
+    emitted = _emissions(xp, scores, states)
+    alpha = forward(xp, emitted, states.skips, output_length)
+    beta = backward(xp, emitted, states.skips, states.last, output_length)
     chance = _total(xp, alpha, states)
-    posteriors = xp.exp(xp.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
-    share = xp.zeros(scores.shape, scores.dtype)
-    rows, times = xp.arange(scores.shape[0])[:, None], xp.arange(scores.shape[1])[None, :]
-    for s in range(states.classes.shape[1]):
-        share[rows, times, states.classes[:, s : s + 1]] += posteriors[..., s]
+    posteriors = xp.exp(xp.minimum(alpha + beta - chance[:, None, None], 0))
+    share = _by_class(xp, posteriors, states.classes, scores.shape[-1])
+    times = xp.arange(scores.shape[1])[None, :]
     heard = times < output_length[:, None]
     slope = xp.where(heard[..., None], xp.exp(scores) - share, 0)
     return (slope * g[:, None, None]).astype(logits.dtype)
+
+
+def _by_class(xp: ArrayModule, posteriors: Array, classes: Array, count: int) -> Array:
+    """The chances of states added up for each class, (batch, time, count)."""
+    batch, steps, states = posteriors.shape
+    rows, times = xp.arange(batch)[:, None], xp.arange(steps)[None, :]
+    if xp is np:
+        bins = ((rows * steps + times) * count)[:, :, None] + classes[:, None, :]
+        sums = np.bincount(bins.ravel(), posteriors.ravel(), batch * steps * count)
+        return sums.astype(posteriors.dtype).reshape(batch, steps, count)
+    share = xp.zeros((batch, steps, count), posteriors.dtype)
+    for s in range(states):
+        share[rows, times, classes[:, s : s + 1]] += posteriors[..., s]
+    return share
 
 
 _ctc.batch_by(folded(0, 1, 2, 3))

@@ -1,0 +1,1 @@
+"""Alignments of label sequences with time steps."""
