@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trainkit.core.fingerprint_arrays import fingerprints
-from trainkit.core.fingerprints import fingerprint64, hashed
+from trainkit.core.fingerprint_arrays import fingerprints, hashed
+from trainkit.core.fingerprints import fingerprint64
 
 # By tf.strings.to_hash_bucket_fast(text, 1 << 62) of TensorFlow 2.21.
 FARM = {

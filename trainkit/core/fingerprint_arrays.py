@@ -15,6 +15,19 @@ from trainkit.core.fingerprints import FORMULAS, fingerprint64
 Array = Any
 
 
+_FEWEST = 64  # texts that are hashed at once rather than one by one
+
+
+def hashed(texts: Array, buckets: int, function: Callable[[bytes], int]) -> Array:
+    """The hashes of an array of bytes objects, modulo `buckets`, as int64; each text once."""
+    items = texts.ravel().tolist()
+    if function is fingerprint64 and len(items) >= _FEWEST:
+        numbers = fingerprints(items) % np.uint64(buckets)
+        return numbers.astype(np.int64).reshape(texts.shape)
+    hashes = {text: function(text) % buckets for text in set(items)}
+    return np.array([hashes[text] for text in items], np.int64).reshape(texts.shape)
+
+
 def fingerprints(texts: Sequence[bytes]) -> Array:
     """The fingerprints of texts, as uint64."""
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))

@@ -5,31 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from trainkit.core.rng import WORD_BITS as _WORD
-
-Array = Any
 
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _MURMUR = 0xC6A4A7935BD1E995
 _START = 0xDECAFCAFFE
-_FEWEST = 64  # texts that are hashed at once rather than one by one
 
 Word = Callable[..., Any]
 State = tuple[int, int, int, tuple[int, int], tuple[int, int]]
-
-
-def hashed(texts: Array, buckets: int, function: Callable[[bytes], int]) -> Array:
-    """The hashes of an array of bytes objects, modulo `buckets`, as int64; each text once."""
-    items = texts.ravel().tolist()
-    if function is fingerprint64 and len(items) >= _FEWEST:
-        from trainkit.core.fingerprint_arrays import fingerprints
-
-        numbers = fingerprints(items) % np.uint64(buckets)
-        return numbers.astype(np.int64).reshape(texts.shape)
-    hashes = {text: function(text) % buckets for text in set(items)}
-    return np.array([hashes[text] for text in items], np.int64).reshape(texts.shape)
 
 
 # ---------------------------------------------------------------------- FarmHash

@@ -9,7 +9,8 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.fingerprints import crossed, fingerprint64, hashed, siphash
+from trainkit.core.fingerprint_arrays import hashed
+from trainkit.core.fingerprints import crossed, fingerprint64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.values.text_arrays import OBJECTS, as_bytes

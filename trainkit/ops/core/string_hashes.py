@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.fingerprints import fingerprint64, hashed, murmur64, siphash
+from trainkit.core.fingerprint_arrays import hashed
+from trainkit.core.fingerprints import fingerprint64, murmur64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
