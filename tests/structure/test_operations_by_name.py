@@ -20,6 +20,7 @@ OTHER_NAMES = {
     "tracer": "functions of NumPy, as arrays that are traced have them",
     "scatter_reference": "ufuncs of NumPy",
     "scattering": "ways to combine, as NumPy's ufuncs are called",
+    "special_compiled": "functions of NumPy, as kernels of formulas have them",
     "spectrograms": "modes of a layer, as Keras calls them",
     "standalone": "the reader is one file that imports nothing of trainkit",
 }

@@ -9,7 +9,6 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.fingerprint_arrays import hashed
 from trainkit.core.fingerprints import crossed, fingerprint64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
@@ -18,6 +17,7 @@ from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.indexing.fingerprint_arrays import hash_buckets
 from trainkit.ops.indexing.integer_tables import crossed_buckets, hash_buckets
 
 
@@ -131,7 +131,7 @@ class Hashing(Layer):
         function = fingerprint64
         if self.salt is not None:
             function = functools.partial(siphash, key=(self.salt[0], self.salt[1]))
-        bins = hashed(_texts(values), self.num_bins - masked, function)
+        bins = hash_buckets(_texts(values), self.num_bins - masked, function)
         if masked:
             bins = np.where(self._is_mask(values), 0, bins + 1)
         return convert_to_tensor(bins.astype(self.index_dtype))
