@@ -122,7 +122,6 @@ OF_NO_MACHINE = {
         core/process/garbage.py LARGE_BYTES NEW_BYTES
         core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
         core/process/side_work.py NICENESS
-        ops/indexing/fingerprint_arrays.py _FEWEST
         core/shapes.py MOST_ELEMENTS
         core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
         core/values/table_columns.py _MOST_COLUMNS

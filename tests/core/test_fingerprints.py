@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainkit.core.fingerprints import fingerprint64
-from trainkit.ops.indexing.fingerprint_arrays import fingerprints, hash_buckets
+from trainkit.ops.indexing.fingerprint_arrays import fingerprints, text_buckets
 
 # By tf.strings.to_hash_bucket_fast(text, 1 << 62) of TensorFlow 2.21.
 FARM = {
@@ -38,7 +38,7 @@ def test_many_texts_at_once_have_the_numbers_of_each(rng):
 @pytest.mark.parametrize("buckets", [1, 7, 1 << 62])
 def test_few_and_many_texts_fall_into_the_same_buckets(buckets, rng):
     texts = np.array([rng.bytes(size) for size in range(96)], object).reshape(8, 12)
-    many = hash_buckets(texts, buckets, fingerprint64)
-    few = [hash_buckets(row, buckets, fingerprint64) for row in texts]
+    many = text_buckets(texts, buckets, fingerprint64)
+    few = [text_buckets(row, buckets, fingerprint64) for row in texts]
     assert many.dtype == np.int64
     np.testing.assert_array_equal(many, few)

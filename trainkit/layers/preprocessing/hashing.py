@@ -17,7 +17,7 @@ from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
-from trainkit.ops.indexing.fingerprint_arrays import hash_buckets
+from trainkit.ops.indexing.fingerprint_arrays import text_buckets
 from trainkit.ops.indexing.integer_tables import crossed_buckets, hash_buckets
 
 
@@ -131,7 +131,7 @@ class Hashing(Layer):
         function = fingerprint64
         if self.salt is not None:
             function = functools.partial(siphash, key=(self.salt[0], self.salt[1]))
-        bins = hash_buckets(_texts(values), self.num_bins - masked, function)
+        bins = text_buckets(_texts(values), self.num_bins - masked, function)
         if masked:
             bins = np.where(self._is_mask(values), 0, bins + 1)
         return convert_to_tensor(bins.astype(self.index_dtype))

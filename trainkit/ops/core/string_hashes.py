@@ -13,7 +13,7 @@ from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
-from trainkit.ops.indexing.fingerprint_arrays import hash_buckets
+from trainkit.ops.indexing.fingerprint_arrays import text_buckets
 
 if TYPE_CHECKING:
     from trainkit.core.tensor import Tensor
@@ -30,7 +30,7 @@ def _buckets(input: Any, num_buckets: int, function: Any, op: str) -> Any:
         raise InvalidArgumentError(f"{op}: takes text, got {texts.dtype}; see tk.as_string")
     if num_buckets < 1:
         raise InvalidArgumentError(f"{op}: num_buckets must be 1 or more, got {num_buckets}")
-    return string_results(hash_buckets(texts, int(num_buckets), function))
+    return string_results(text_buckets(texts, int(num_buckets), function))
 
 
 @needs_values("input", gives=_spec)

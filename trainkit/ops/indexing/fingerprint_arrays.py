@@ -18,7 +18,7 @@ Array = Any
 _FEWEST = 64  # texts that are hashed at once rather than one by one
 
 
-def hash_buckets(texts: Array, buckets: int, function: Callable[[bytes], int]) -> Array:
+def text_buckets(texts: Array, buckets: int, function: Callable[[bytes], int]) -> Array:
     """The hashes of an array of bytes objects, modulo `buckets`, as int64; each text once."""
     items = texts.ravel().tolist()
     if function is fingerprint64 and len(items) >= _FEWEST:
