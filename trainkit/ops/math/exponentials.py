@@ -66,7 +66,7 @@ log10.gradients(lambda g, y, x: divide(multiply(g, 1 / math.log(10)), conjugated
     semantics=ELEMENTWISE,
     tuned=special_tuned.LOGADDEXP.facet(),
 )
-def logaddexp(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+def logaddexp(xp: ArrayModule, x1: TensorLike, x2: TensorLike) -> Array:
     """log(exp(x1) + exp(x2)), no overflow.
 
     Args:
