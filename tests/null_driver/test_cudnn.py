@@ -29,7 +29,7 @@ def executed(monkeypatch, tmp_path):
         found.append([node.name for node in self.nodes])
 
     monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(frontend, "_found", lambda: (cudnn, ""))
+    monkeypatch.setattr(frontend, "_import_frontend", lambda: (cudnn, ""))
     monkeypatch.setattr(cudnn.pygraph, "execute", execute)
     before = deferred.mode()
     deferred.set_mode("heuristic")

@@ -416,7 +416,7 @@ def test_what_cudnn_refuses_the_own_kernels_do_and_it_is_asked_once(mode, refuse
 
 @pytest.mark.parametrize("mode", ["force", "measure", "heuristic"])
 def test_without_the_frontend_the_own_kernels_serve(mode, cudnn_state, monkeypatch):
-    monkeypatch.setattr(frontend, "_found", lambda: (None, "ImportError: no such module"))
+    monkeypatch.setattr(frontend, "_import_frontend", lambda: (None, "ImportError: no such module"))
     deferred.set_mode(mode)
     wanted = row_results("last axis", "float16", True, "/cpu:0")
     close(row_results("last axis", "float16", True, "/gpu:0"), wanted, 3e-2)

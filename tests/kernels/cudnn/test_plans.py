@@ -94,7 +94,7 @@ def test_a_mode_that_is_none(cudnn_state):
 
 
 def test_without_the_frontend_the_body_serves(cudnn_state, monkeypatch):
-    monkeypatch.setattr(frontend, "_found", lambda: (None, "ImportError: no such module"))
+    monkeypatch.setattr(frontend, "_import_frontend", lambda: (None, "ImportError: no such module"))
     assert np.all(convolved().numpy() == 36.0)
     assert not deferred.is_there()
     assert frontend.why_missing() == "ImportError: no such module"
