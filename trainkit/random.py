@@ -7,6 +7,8 @@ go through a sequence of their own, which `set_seed` starts again.
 
 from __future__ import annotations
 
+from trainkit.core.names import NamesBelow as _NamesBelow
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.sampling.algorithms import Algorithm as Algorithm
 from trainkit.ops.sampling.algorithms import create_rng_state as create_rng_state
@@ -41,11 +43,10 @@ from trainkit.ops.sampling.seeded_random import uniform as uniform
 from trainkit.ops.sampling.truncated_between import (
     stateless_parameterized_truncated_normal as stateless_parameterized_truncated_normal,
 )
-from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
-from trainkit.tf.left_out import namespace as _namespace
 
-experimental = _namespace(
-    "random.experimental",
+experimental = _NamesBelow(
+    "trainkit.random.experimental",
+    {"index_shuffle": "use tk.random.shuffle, or shuffle of tk.data.Dataset"},
     Algorithm=Algorithm,
     Generator=Generator,
     create_rng_state=create_rng_state,
@@ -58,4 +59,11 @@ experimental = _namespace(
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")
 
-_explain_unknown_names("random", globals())
+_SAMPLERS = ("all", "fixed_unigram", "learned_unigram", "log_uniform", "uniform")
+_explain_unknown_names(
+    globals(),
+    left_out=dict.fromkeys(
+        (f"{kind}_candidate_sampler" for kind in _SAMPLERS),
+        "candidate samplers are left out; draw with tk.random.uniform or tk.random.categorical",
+    ),
+)

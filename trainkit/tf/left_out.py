@@ -15,7 +15,6 @@ _SPARSE = "sparse tensors are not part of trainkit; use dense tensors with masks
 _RAGGED = "ragged tensors are not part of trainkit; use dense tensors with tk.sequence_mask"
 _QUANTIZED = "quantized element types are not part of trainkit; use int8, uint8 or float16"
 _SAMPLER = "candidate samplers are left out; draw with tk.random.uniform or tk.random.categorical"
-_SHUFFLE = "use tk.random.shuffle, or shuffle of tk.data.Dataset"
 _SAMPLED = "sampled losses are left out; use tk.nn.sparse_softmax_cross_entropy_with_logits"
 _CODEC = "PNG, JPEG, GIF, BMP and WebP are read; use Pillow or imageio for other formats"
 _PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs"
@@ -80,7 +79,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "ragged": _RAGGED,
         "ragged_fill_empty_rows": _RAGGED,
         "ragged_fill_empty_rows_grad": _RAGGED,
-        "random_index_shuffle": _SHUFFLE,
+        "random_index_shuffle": "use tk.random.shuffle, or shuffle of tk.data.Dataset",
         "raw_ops": "use tk.ops",
         "register_tensor_conversion_function": "give the class __array__ or __dlpack__",
         "resource": "variables are no tensors of handles; see tk.Variable",
@@ -120,11 +119,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "fixed_unigram_candidate_sampler": _SAMPLER,
         "learned_unigram_candidate_sampler": _SAMPLER,
     },
-    "random": {
-        f"{kind}_candidate_sampler": _SAMPLER
-        for kind in ("all", "fixed_unigram", "learned_unigram", "log_uniform", "uniform")
-    },
-    "random.experimental": {"index_shuffle": _SHUFFLE},
     "linalg": {
         "experimental": "use scipy.sparse.linalg.cg",
         **{"LinearOperator" + kind: _OPERATOR
