@@ -24,6 +24,7 @@ from trainkit.ops.neural.dropout import dropped
 SEEN = np.array([True, False, True, True, True, False] * 5).reshape(2, 1, 3, 5)
 KEPT = np.array([[True, False, True, True]])
 LABELS = np.array([2, 0, 3], np.int32)
+SEVERAL_LABELS = np.array([[2, 0, 3], [1, 1, 0]])
 IDS = np.array([[1, 4], [1, 0]], np.int32)
 SHARES = np.array([[0.2, 0.5, 0.3, 0.0], [1.0, 0.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
 TARGET = np.array([[1, 1], [2, 0]], np.int32)
@@ -271,10 +272,24 @@ CASES = [
         order=3,
     ),
     case(
+        "sparse_softmax_cross_entropy_with_logits",
+        PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op,
+        SEVERAL_LABELS,
+        normal(2, 3, 4),
+        order=3,
+    ),
+    case(
         "sparse_softmax_cross_entropy_and_slopes",
         PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].op,
         LABELS,
         normal(3, 4),
+        order=3,
+    ),
+    case(
+        "sparse_softmax_cross_entropy_and_slopes",
+        PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].op,
+        SEVERAL_LABELS,
+        normal(2, 3, 4),
         order=3,
     ),
     case(
@@ -283,6 +298,13 @@ CASES = [
         normal(3),
         LABELS,
         normal(3, 4),
+    ),
+    case(
+        "sparse_softmax_cross_entropy_gradient",
+        softmax_cross_entropy.sparse_softmax_cross_entropy_gradient,
+        normal(2, 3),
+        SEVERAL_LABELS,
+        normal(2, 3, 4),
     ),
     case(
         "sigmoid_cross_entropy_with_logits",

@@ -107,6 +107,7 @@ FITS = {
     "simplify": lambda value: isinstance(value, str | Unit) or is_reasoned(value),
     "lowering": lambda value: value == "trace the body" or callable(value) or is_reasoned(value),
     "direct": lambda value: value is None or isinstance(value, Direct),
+    "logits_of": lambda value: value in ("", "yes or no", "classes"),
     "graph_name": lambda value: value[:1].isupper() and value.isalnum(),
     "export": lambda value: value is True or is_reasoned(value),
     "onnx": lambda value: callable(value) or is_reasoned(value),

@@ -54,9 +54,10 @@ class Tensor(Operators):
         array([ 8., 11.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_array", "_origin")
+    __slots__ = ("__weakref__", "_activation", "_array", "_origin")
     __array_priority__ = 100  # an ndarray on the left leaves its operators to the tensor
     _array: Array
+    _activation: Any  # (primitive, input, settings) of the sigmoid or softmax that gave it
     _origin: Any  # for `v[key].assign(x)`: where elements of a variable came from
     _own_mask = None  # a tensor with values has its mask in a table: see `masks`
 
@@ -333,6 +334,15 @@ def wrap(array: Array) -> Tensor:
     tensor = Tensor()
     tensor._array = array
     return tensor
+
+
+def keep_input(y: Tensor, x: Tensor, primitive: Any, settings: dict[str, Any]) -> None:
+    """Let `y`, what `primitive` makes of `x`, refer to that; not where `x` does the same.
+
+    So activations of activations, a thousand in a row, keep no more than one input alive.
+    """
+    if getattr(x, "_activation", None) is None:
+        y._activation = primitive, x, settings
 
 
 def constant_from(array: Any) -> Tensor:

@@ -2594,7 +2594,8 @@ def _sparse_cross_entropy(labels, logits):
 
 def _sparse_cross_entropy_pair(labels, logits):
     label_indices = _label_places(labels, logits)
-    shifted, powers = _shifted_powers(logits)
+    # contiguous, as the flat rows below have to be views
+    shifted, powers = _shifted_powers(np.ascontiguousarray(logits))
     sums = powers.sum(axis=-1, keepdims=True)
     losses = _sparse_losses(label_indices, shifted, sums[..., 0])
     powers /= sums
@@ -2603,7 +2604,7 @@ def _sparse_cross_entropy_pair(labels, logits):
 
 
 def _sparse_cross_entropy_gradient(g, labels, logits):
-    powers = _shifted_powers(_widen(logits))[1]
+    powers = _shifted_powers(np.ascontiguousarray(_widen(logits)))[1]
     powers /= powers.sum(axis=-1, keepdims=True)
     powers.reshape(-1, logits.shape[-1])[_label_places(labels, logits)] -= 1
     powers *= g[..., None]

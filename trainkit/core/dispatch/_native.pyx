@@ -72,7 +72,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 10
+VERSION = 11
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -81,6 +81,7 @@ cdef bint enabled = False
 cdef PyTypeObject *TENSOR = NULL
 cdef PyTypeObject *VARIABLE = NULL
 cdef Py_ssize_t ARRAY = 0
+cdef Py_ssize_t ACTIVATION = 0
 cdef PyTypeObject *TAPE = NULL
 cdef list TAPES = None
 cdef object HEAR_CROSSED = None
@@ -107,11 +108,17 @@ cdef int NUM_I64 = DTYPE_I64.num
 cdef cnp.PyArray_Descr *BOOL = <cnp.PyArray_Descr *><PyObject *>DTYPE_BOOL
 
 
+cdef Py_ssize_t offset_of(kind, str name) except -1:
+    """Where the slot `name` lies in objects of a class."""
+    slot = kind.__dict__[name]
+    return (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
+
+
 def bind(tensor, variable, trace_state, list wide, Py_ssize_t large, errors, call, wrapped):
     """Learn of the classes and lists of the Python side; called once.
 
     Args:
-        tensor: `Tensor`, whose slot `_array` is read in place.
+        tensor: `Tensor`, whose slots `_array` and `_activation` are read and filled in place.
         variable: `Variable`.
         trace_state: the module.
         wide: `eager.WIDE`.
@@ -120,11 +127,10 @@ def bind(tensor, variable, trace_state, list wide, Py_ssize_t large, errors, cal
         call: calls a ufunc, in a file whose warnings are dropped.
         wrapped: makes tensors of what a kernel gives.
     """
-    global TENSOR, VARIABLE, ARRAY, TAPES, THREAD, WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED
+    global TENSOR, VARIABLE, ARRAY, ACTIVATION, TAPES, THREAD, WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED
     global HEAR_CROSSED
     TENSOR, VARIABLE = <PyTypeObject *>tensor, <PyTypeObject *>variable
-    slot = tensor.__dict__["_array"]
-    ARRAY = (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
+    ARRAY, ACTIVATION = offset_of(tensor, "_array"), offset_of(tensor, "_activation")
     TAPES, THREAD = trace_state.TAPES, trace_state.THREAD
     HEAR_CROSSED = trace_state.look_for_crossed_samples
     WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = wide, large, errors, call, wrapped

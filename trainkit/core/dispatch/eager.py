@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, shapes
 from trainkit.core.dispatch import native, trace_state
 from trainkit.core.dispatch.facets import COMMON, FLOATS, PRODUCT
-from trainkit.core.tensor import LARGE, Tensor
+from trainkit.core.tensor import LARGE, Tensor, keep_input
 from trainkit.core.variable import Variable
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
 def _unary(prim: Primitive) -> Callable[..., Any]:
     kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
     record_one, checked = trace_state.record_one, prim.facets.promotion == FLOATS
+    logits_of = prim.facets.logits_of
 
     def op(x: Any, **settings: Any) -> Any:
         if type(x) is not Tensor:
@@ -191,6 +192,8 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
             return y
         y = Tensor()
         y._array = result
+        if logits_of:
+            keep_input(y, x, prim, settings)
         if tapes:
             record_one(prim, x, y, settings or None)
         return y

@@ -111,6 +111,9 @@ class Unit:
         return f"{self.value} changes nothing" + " (integers)" * self.integers
 
 
+YES_OR_NO, CLASSES = "yes or no", "classes"
+"""Of what the inputs of an activation are the logits: the `logits_of` facet."""
+
 UNCHANGED = "gives its input"
 IF_ALIKE = "gives its input where that has shape and dtype of the result"
 INVOLUTION = "undoes itself"
@@ -272,6 +275,7 @@ _DEFAULTS: dict[str, Any] = {
     "lowering": UNDECLARED,
     "tuned": None,
     "direct": None,
+    "logits_of": "",
     "export": True,
     "onnx": Absent("trainkit has no form of it in ONNX"),
     "effect": None,
@@ -425,6 +429,9 @@ class Facets:
             `None` where their results don't fit.
         rows: a rule `(settings)` that says whether a call has the row of its first input, at the
             position that the second is, "read" or "written", else `None`.
+        logits_of: of what its inputs are the logits, `YES_OR_NO` or `CLASSES`, "" for other inputs.
+            A result refers to them by `Tensor._activation`, for losses that compute with logits. It
+            is given with the declaration.
         sizes: what a result has of sizes among its inputs: `MOVED`, `PICKED` by the second input,
             `COMPUTED` element by element, or `ASKED` of the shape of an input.
     """
@@ -436,6 +443,7 @@ class Facets:
         "effect",
         "export",
         "graph_name",
+        "logits_of",
         "lowering",
         "memory",
         "no_gradient",
@@ -467,6 +475,7 @@ class Facets:
     tuned: Tuned | None
     direct: Direct | None
     graph_name: str
+    logits_of: str
     export: Literal[True] | Absent
     onnx: Rule | Absent
     effect: Effect | None
@@ -519,9 +528,9 @@ class Facets:
             TypeError: there is no such facet, or it is too late for it.
         """
         # Not `is`, as each look at a bound method makes a new object.
-        if not {"tuned", "direct"}.isdisjoint(facets) and self.primitive.op != self.primitive.slow:
+        if not _OF_CALLS.isdisjoint(facets) and self.primitive.op != self.primitive.slow:
             raise TypeError(
-                f"{self.primitive.name}: its tuned kernel and its direct form are given with "
+                f"{self.primitive.name}: {', '.join(sorted(_OF_CALLS))} are given with "
                 "`@primitive`, they become a part of what calls run"
             )
         for name, value in facets.items():
@@ -552,6 +561,9 @@ class Facets:
         self.parts = rule  # type: ignore[assignment]
         return rule
 
+
+_OF_CALLS = {"direct", "logits_of", "tuned"}
+"""Facets that are given with the declaration."""
 
 _DECLARABLE = tuple(name for name in Facets.__slots__ if name != "primitive")
 METHODS = ("declare", "batch_by", "stack_by", "lower_by", "parts_by")

@@ -53,7 +53,7 @@ from trainkit.core.errors import (
 )
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, keep_input
 from trainkit.core.values.python_values import short_text
 
 if TYPE_CHECKING:
@@ -252,9 +252,11 @@ class Primitive:
         if not any(type(x) is StringTensor for x in ready):
             self._promote(ready)
         # After the conversion, since a list that holds a symbol has become one.
-        if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
-            return self.trace(tuple(ready), settings)
-        return self.execute(tuple(ready), settings)
+        is_symbolic = any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready)
+        y = (self.trace if is_symbolic else self.execute)(tuple(ready), settings)
+        if self.facets.logits_of:
+            keep_input(y, ready[0], self, settings)
+        return y
 
     def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Add a node to the graph being traced, and an entry to each tape that tracks an input."""

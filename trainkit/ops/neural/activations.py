@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, RESULT
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, RESULT, YES_OR_NO
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
@@ -152,7 +152,12 @@ def threshold(x: TensorLike, threshold: float, default_value: float) -> Tensor:
 # ------------------------------------------------------------------ sigmoids
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.sigmoid.facet())
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.sigmoid.facet(),
+    logits_of=YES_OR_NO,
+)
 def sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
     return elementwise_reference.sigmoid(xp, x)

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE
+from trainkit.core.dispatch.facets import CLASSES, ELEMENTWISE, YES_OR_NO
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
@@ -120,12 +120,35 @@ def _check_alike(op: str, target: Tensor, output: Tensor) -> None:
         )
 
 
+def logits_behind(output: Any, of: str, axis: int | None = None) -> Tensor | None:
+    """The logits where `output` is the very result of an activation, `None` elsewhere.
+
+    Chances next to 0 and 1 are rounded, so that of a wrong one no gradient comes back; those losses
+    that know the logits are exact for all of them. Keras does the same on TensorFlow.
+
+    Args:
+        output: a tensor.
+        of: what they have to be the logits of, `YES_OR_NO` or `CLASSES`.
+        axis: that of the classes, not negative.
+    """
+    record = getattr(output, "_activation", None)
+    if record is None:
+        return None
+    logits: Tensor
+    primitive, logits, settings = record
+    along = settings.get("axis")
+    is_along = isinstance(along, int) and along % len(logits.shape) == axis
+    is_fit = primitive.facets.logits_of == of and (axis is None or is_along)
+    return logits if is_fit else None
+
+
 def binary_crossentropy(
     target: TensorLike, output: TensorLike, from_logits: bool = False
 ) -> Tensor:
     """Cross-entropy of independent yes-or-no questions, element by element.
 
     -(z * log(p) + (1 - z) * log(1 - p)) for targets z and chances p, kept in [1e-7, 1 - 1e-7].
+    Chances that come straight from a sigmoid are not limited: its input is taken for the logits.
 
     Args:
         target: chances in [0, 1].
@@ -145,8 +168,9 @@ def binary_crossentropy(
     p = as_floats(as_tensor(output))
     z = cast(as_tensor(target), p.dtype)
     _check_alike("binary_crossentropy", z, p)
-    if from_logits:
-        return sigmoid_cross_entropy_with_logits(z, p)
+    logits = logits_behind(p, YES_OR_NO)
+    if from_logits or logits is not None:
+        return sigmoid_cross_entropy_with_logits(z, p if logits is None else logits)
     p = clip(p, EPSILON, 1 - EPSILON)
     yes = multiply(z, log(p))
     loss: Tensor = negative(add(yes, multiply(subtract(1.0, z), log(subtract(1.0, p)))))
@@ -157,6 +181,8 @@ def categorical_crossentropy(
     target: TensorLike, output: TensorLike, from_logits: bool = False, axis: int = -1
 ) -> Tensor:
     """Cross-entropy of one choice among classes: sum of -target * log(chance) along `axis`.
+
+    Chances that come straight from a softmax along `axis` are not limited: its input is taken.
 
     Args:
         target: the chance of each class along `axis`; one-hot rows as a rule.
@@ -178,8 +204,9 @@ def categorical_crossentropy(
     z = cast(as_tensor(target), p.dtype)
     along = _class_axis("categorical_crossentropy", p, axis)
     _check_alike("categorical_crossentropy", z, p)
-    if from_logits:
-        return softmax_cross_entropy_with_logits(z, p, along)
+    logits = logits_behind(p, CLASSES, along)
+    if from_logits or logits is not None:
+        return softmax_cross_entropy_with_logits(z, p if logits is None else logits, along)
     p = clip(divide(p, total(p, along, True)), EPSILON, 1 - EPSILON)
     loss: Tensor = negative(total(multiply(z, log(p)), along))
     return loss
@@ -195,6 +222,8 @@ def sparse_categorical_crossentropy(
     target: TensorLike, output: TensorLike, from_logits: bool = False, axis: int = -1
 ) -> Tensor:
     """Cross-entropy of one choice among classes, the right one given by its number.
+
+    Chances that come straight from a softmax along `axis` are not limited: its input is taken.
 
     Args:
         target: class numbers in [0, classes), of the shape of `output` less `axis`; it may keep
@@ -234,7 +263,10 @@ def sparse_categorical_crossentropy(
         )
     if not labels.dtype.is_integer:
         labels = cast(labels, "int32")
-    if not from_logits:
+    logits = logits_behind(x, CLASSES, along)
+    if logits is not None:
+        x = logits
+    elif not from_logits:
         x = log(clip(x, EPSILON, 1 - EPSILON))
     if along != len(x.shape) - 1:
         x = moveaxis(x, along, -1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, FLAT, FLOATS, TRACE, Direct
+from trainkit.core.dispatch.facets import AXIS, CLASSES, FLAT, FLOATS, TRACE, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -44,6 +44,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
     lowering=TRACE,
     tuned=softmax_tuned.SOFTMAX.facet(softmax_tuned.softmax, on_gpu=(softmax_gpu.softmax,)),
     direct=Direct("softmax", (np.maximum, np.subtract, np.exp, np.add, np.true_divide)),
+    logits_of=CLASSES,
 )
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""

@@ -327,6 +327,7 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
+    logits = xp.ascontiguousarray(logits)  # as the flat rows below have to be views
     shifted, powers = shifted_powers(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
     label_index = _pick(xp, labels)
@@ -354,7 +355,8 @@ def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
-    powers = softmax_reference.softmax(xp, widen_halves(logits))
+    # Contiguous, or the flat rows were a copy, from which the labels would be taken in vain.
+    powers = softmax_reference.softmax(xp, xp.ascontiguousarray(widen_halves(logits)))
     flat = powers.reshape(-1, logits.shape[-1])
     flat[_pick(xp, labels)] -= 1
     powers *= g[..., None]

@@ -15,6 +15,16 @@ cdef inline object wrap(object array):
     return y
 
 
+cdef inline void keep_input(object y, object x, object primitive, dict settings):
+    """Let the result of an activation refer to what it was made of; not if that is one itself."""
+    cdef PyObject **of_y = <PyObject **>((<char *><PyObject *>y) + ACTIVATION)
+    cdef PyObject **of_x = <PyObject **>((<char *><PyObject *>x) + ACTIVATION)
+    if of_x[0] is NULL:
+        entry = (primitive, x, settings)
+        Py_INCREF(entry)
+        of_y[0] = <PyObject *>entry
+
+
 cdef inline bint is_array(object x) noexcept:
     return Py_TYPE(x) is &PyArray_Type
 

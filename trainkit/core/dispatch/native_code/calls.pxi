@@ -290,6 +290,7 @@ cdef class Kernel(Op):
     cdef Direct direct
     cdef Formula formula
     cdef bint asks_for_steps
+    cdef bint keeps_input
     cdef Py_ssize_t element_limit  # of inputs that one of the two serves
 
     def __init__(self, primitive, reference, one_dtype, floats_only):
@@ -300,6 +301,7 @@ cdef class Kernel(Op):
         self.asks_for_steps = not form and facets.fusible
         if form or self.asks_for_steps:
             self.element_limit = most_elements(self.direct, facets.tuned)
+        self.keeps_input = bool(facets.logits_of)
         self.kernel = primitive.body
         self.fewest = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
@@ -353,6 +355,8 @@ cdef class Kernel(Op):
         except KERNEL_ERRORS as error:
             result = self.primitive.again(error, inputs, settings)
         y = WRAPPED(result) if type(result) is tuple else wrap(result)
+        if self.keeps_input:
+            keep_input(y, inputs[0], self.primitive, settings)
         if PyList_GET_SIZE(TAPES):
             self.record(inputs, y, settings)
         return y
