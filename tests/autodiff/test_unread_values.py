@@ -125,6 +125,23 @@ def test_arrays_that_somebody_holds_keep_their_values():
     np.testing.assert_array_equal(held[0], held[1])
 
 
+@needs_counts
+@pytest.mark.parametrize("activation", [tk.sigmoid, tk.nn.softmax])
+@pytest.mark.parametrize("hold", [False, True])
+def test_logits_are_freed_once_nobody_holds_what_an_activation_made_of_them(activation, hold):
+    x, held = tk.random.normal((SIDE, SIDE)), []
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        chances = activation(x + 1.0)
+        held += [chances] if hold else []
+        y = chances * 2.0
+        del chances
+        tape.free_unread_values()
+        assert has_memory(recorded(tape, "add")) == hold
+        assert has_memory(recorded(tape, activation.__name__))
+    assert tape.gradient(y, x) is not None
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_gradients_have_the_bits_of_a_tape_that_keeps_everything(persistent, monkeypatch):
     x = tk.random.normal((SIDE, SIDE))

@@ -176,3 +176,61 @@ def test_what_the_limits_did_not_touch_is_what_it_was(rng):
     p = tk.activations.sigmoid(tk.constant(logits))
     known, limited = (tk.losses.binary_crossentropy(yes, y) for y in (p, tk.constant(p.numpy())))
     np.testing.assert_allclose(known, limited, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_a_tape_that_watches_the_chances_has_gradients_by_them(half, from_logits):
+    loss = tk.keras.losses.BinaryCrossentropy(from_logits)
+    x = tk.constant([[1.0]])
+    p = tk.sigmoid(x)
+    slope = 1.0 / (1.0 - p.numpy())
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(p)
+        y = loss([[0.0]], p)
+    assert float(y) == pytest.approx(float(loss([[0.0]], tk.sigmoid(x))))
+    assert tape.gradient(y, p).numpy() == pytest.approx(slope)
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        p = tk.sigmoid(x)
+        tape.watch(p)
+        y = loss([[0.0]], p)
+    assert tape.gradient(y, p).numpy() == pytest.approx(slope)
+    assert tape.gradient(y, x).numpy() == pytest.approx(p.numpy())
+    with tk.autodiff.ForwardAccumulator(p, tk.ones((1, 1))) as accumulator:
+        y = loss([[0.0]], p)
+    assert float(accumulator.jvp(y)) == pytest.approx(slope.item())
+
+
+def test_rows_of_classes_that_a_tape_watches_have_gradients_of_their_own():
+    x = tk.constant([[1.0, 0.0]])
+    for compute, labels in (
+        (tk.losses.SparseCategoricalCrossentropy, [0]),
+        (tk.losses.CategoricalCrossentropy, [[1.0, 0.0]]),
+    ):
+        for from_logits in (False, True):
+            p = tk.activations.softmax(x)
+            with tk.GradientTape() as tape:
+                tape.watch(p)
+                y = compute(from_logits)(labels, p)
+            expected = [1.0 - 1.0 / p.numpy()[0, 0], 1.0]  # by shares that are divided by their sum
+            assert tape.gradient(y, p).numpy()[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_an_activation_out_of_sight_of_a_tape_stays_so(half):
+    x = tk.constant([[1.0]])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        with tape.stop_recording():
+            p = tk.sigmoid(x)
+        y = tk.losses.binary_crossentropy([[0.0]], p)
+    assert tape.gradient(y, x) is None
+
+
+def test_a_loss_that_is_computed_again_has_its_gradient(half):
+    x = tk.constant([[1.0]])
+    again = tk.recompute_grad(lambda p: tk.losses.binary_crossentropy([[0.0]], p))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        p = tk.sigmoid(x)
+        y = again(p)
+    assert tape.gradient(y, x).numpy() == pytest.approx(p.numpy())

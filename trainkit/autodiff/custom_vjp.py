@@ -151,6 +151,10 @@ class _VariableWatcher:
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Nothing is tracked here, so nothing leaves."""
 
+    def watches(self, x: Any) -> bool:
+        """Variables alone are."""
+        return False
+
     def free_unread_values(self) -> None:
         """Nor is there anything to be freed."""
 

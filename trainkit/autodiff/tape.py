@@ -200,6 +200,10 @@ class GradientTape(Jacobians):
                 self.tracked.setdefault(x)
                 self._leaves.add(x)
 
+    def watches(self, x: Any) -> bool:
+        """Whether `x` is a leaf; `trace_state` calls this."""
+        return x in self._leaves
+
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
         """Hear of a read; `trace_state` calls this."""
         read = self._reads.get(id(variable))

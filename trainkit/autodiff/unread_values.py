@@ -26,7 +26,7 @@ LARGE_BYTES = 1 << 18
 
 
 class _Candidate:
-    """A tensor whose value no rule reads, as far as the record goes.
+    """A tensor whose value no rule reads as far as the record goes, or what an activation gave.
 
     Attributes:
         tensor: the result of an operation.
@@ -58,6 +58,7 @@ class UnreadValues:
     def __init__(self, least_bytes: int = LARGE_BYTES) -> None:
         self._least_bytes = least_bytes
         self._candidates: dict[int, _Candidate] = {}  # by the id of the tensor
+        self._activated: dict[int, _Candidate] = {}  # what refers to its logits, in the same way
         self._keys: list[Any] = []  # those of the record that have been looked at, in order
 
     def look_at(self, tracked: dict[Any, Any]) -> list[Tensor]:
@@ -81,6 +82,11 @@ class UnreadValues:
     def free(self, tracked: dict[Any, Any]) -> None:
         """Free the values among them that nobody holds but the record."""
         self.look_at(tracked)
+        # No loss can be asked for of what nobody holds, so its logits are of no more use.
+        for identity, candidate in list(self._activated.items()):
+            if _is_held_by_record_alone(candidate):
+                del candidate.tensor._activation
+                del self._activated[identity]
         for identity, candidate in list(self._candidates.items()):
             if _is_held_by_record_alone(candidate):
                 candidate.tensor._array = _without_memory(candidate.tensor._array)
@@ -90,6 +96,8 @@ class UnreadValues:
         # what a user's `custom_gradient` records has no facets
         residuals = getattr(getattr(entry[0], "facets", None), "residuals", None)
         for position, x in enumerate(entry[2:]):
+            if id(x) in self._activated:
+                self._activated[id(x)].uses.append(entry)
             candidate = self._candidates.get(id(x))
             if candidate is None:
                 continue
@@ -97,6 +105,10 @@ class UnreadValues:
                 del self._candidates[id(x)]
             else:
                 candidate.uses.append(entry)
+        if type(key) is Tensor and getattr(key, "_activation", None) is not None:
+            if key.nbytes >= self._least_bytes:
+                self._activated[id(key)] = _Candidate(key, False)
+            return  # its gradient is that of the result
         if residuals is None or RESULT in residuals:
             return
         for y in key if type(key) is tuple else (key,):

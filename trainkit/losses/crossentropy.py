@@ -271,9 +271,10 @@ def sparse_categorical_crossentropy(
     labels = _class_numbers(y_true, y_pred, axis)
     if ignore_class is None:
         last = len(y_pred.shape) - 1
-        is_activated = cross_entropy.logits_behind(y_pred, CLASSES, last) is not None
-        if from_logits and not is_activated and axis in (-1, last):
-            return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
+        if axis in (-1, last):
+            y_pred, from_logits = cross_entropy.with_its_logits(y_pred, from_logits, CLASSES, last)
+            if from_logits:
+                return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
         return cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
     counts = ops.not_equal(labels, ignore_class)
     labels = ops.where(counts, labels, ops.zeros_like(labels))

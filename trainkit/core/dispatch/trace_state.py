@@ -35,6 +35,9 @@ class TapeLike(Protocol):
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Hear that tracked tensors were used by something that has no gradient."""
 
+    def watches(self, x: Any) -> bool:
+        """Whether gradients by the tensor `x` itself are asked for, be it a result or not."""
+
     def free_unread_values(self) -> None:
         """Free the values of tracked tensors that nobody reads any more."""
 
@@ -74,6 +77,20 @@ def follows(x: Any) -> bool:
         if x in tape.tracked and tape.thread == get_ident():
             return True
     return False
+
+
+def reaches_through(y: Any, x: Any) -> bool:
+    """Whether all tapes of this thread reach `x` through `y`, what one operation made of it.
+
+    Only then may a formula take `x` in place of `y`: a tape that watches `y` would hear nothing of
+    it, and one that was paused for the operation would reach what it was to leave out.
+    """
+    for tape in TAPES:
+        if tape.thread == get_ident() and (
+            (y in tape.tracked) != (x in tape.tracked) or tape.watches(y)
+        ):
+            return False
+    return True
 
 
 def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import CLASSES, ELEMENTWISE, YES_OR_NO
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -120,26 +121,32 @@ def _check_alike(op: str, target: Tensor, output: Tensor) -> None:
         )
 
 
-def logits_behind(output: Any, of: str, axis: int | None = None) -> Tensor | None:
-    """The logits where `output` is the very result of an activation, `None` elsewhere.
+def with_its_logits(
+    output: Tensor, from_logits: bool, of: str, axis: int | None = None
+) -> tuple[Tensor, bool]:
+    """What a loss computes with, and whether these are logits.
 
-    Chances next to 0 and 1 are rounded, so that of a wrong one no gradient comes back; those losses
-    that know the logits are exact for all of them. Keras does the same on TensorFlow.
+    Where `output` is the very result of an activation that is its input. Chances next to 0 and 1
+    are rounded, so that of a wrong one no gradient comes back; those losses that know the logits
+    are exact for all of them. Keras does the same on TensorFlow. A tape that watches `output` has
+    gradients by it, so then they count as the chances that they are.
 
     Args:
         output: a tensor.
+        from_logits: what `output` is where no such activation gave it.
         of: what they have to be the logits of, `YES_OR_NO` or `CLASSES`.
         axis: that of the classes, not negative.
     """
     record = getattr(output, "_activation", None)
     if record is None:
-        return None
+        return output, from_logits
     logits: Tensor
     primitive, logits, settings = record
     along = settings.get("axis")
     is_along = isinstance(along, int) and along % len(logits.shape) == axis
-    is_fit = primitive.facets.logits_of == of and (axis is None or is_along)
-    return logits if is_fit else None
+    if primitive.facets.logits_of != of or not (axis is None or is_along):
+        return output, from_logits
+    return (logits, True) if trace_state.reaches_through(output, logits) else (output, False)
 
 
 def binary_crossentropy(
@@ -168,9 +175,9 @@ def binary_crossentropy(
     p = as_floats(as_tensor(output))
     z = cast(as_tensor(target), p.dtype)
     _check_alike("binary_crossentropy", z, p)
-    logits = logits_behind(p, YES_OR_NO)
-    if from_logits or logits is not None:
-        return sigmoid_cross_entropy_with_logits(z, p if logits is None else logits)
+    p, from_logits = with_its_logits(p, from_logits, YES_OR_NO)
+    if from_logits:
+        return sigmoid_cross_entropy_with_logits(z, p)
     p = clip(p, EPSILON, 1 - EPSILON)
     yes = multiply(z, log(p))
     loss: Tensor = negative(add(yes, multiply(subtract(1.0, z), log(subtract(1.0, p)))))
@@ -204,9 +211,9 @@ def categorical_crossentropy(
     z = cast(as_tensor(target), p.dtype)
     along = _class_axis("categorical_crossentropy", p, axis)
     _check_alike("categorical_crossentropy", z, p)
-    logits = logits_behind(p, CLASSES, along)
-    if from_logits or logits is not None:
-        return softmax_cross_entropy_with_logits(z, p if logits is None else logits, along)
+    p, from_logits = with_its_logits(p, from_logits, CLASSES, along)
+    if from_logits:
+        return softmax_cross_entropy_with_logits(z, p, along)
     p = clip(divide(p, total(p, along, True)), EPSILON, 1 - EPSILON)
     loss: Tensor = negative(total(multiply(z, log(p)), along))
     return loss
@@ -263,10 +270,8 @@ def sparse_categorical_crossentropy(
         )
     if not labels.dtype.is_integer:
         labels = cast(labels, "int32")
-    logits = logits_behind(x, CLASSES, along)
-    if logits is not None:
-        x = logits
-    elif not from_logits:
+    x, from_logits = with_its_logits(x, from_logits, CLASSES, along)
+    if not from_logits:
         x = log(clip(x, EPSILON, 1 - EPSILON))
     if along != len(x.shape) - 1:
         x = moveaxis(x, along, -1)

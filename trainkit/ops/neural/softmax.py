@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, CLASSES, FLAT, FLOATS, TRACE, Direct
+from trainkit.core.dispatch.facets import AXIS, CLASSES, FLAT, FLOATS, RESULT, TRACE, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -76,6 +76,7 @@ softmax_gradient.gradients(
     lambda g, out, before, y, *, axis: softmax_gradient(g, y, axis=axis), _by_output
 )
 _softmax.gradients(lambda g, y, x, *, axis: softmax_gradient(g, y, axis=axis))
+_softmax.declare(residuals=frozenset({RESULT}))
 
 
 def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
