@@ -36,10 +36,16 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    # no test is to fail since a machine is busy, or a compiler works in between
+    # No test is to fail since a machine is busy, or a compiler works in between. Nor by chance: a
+    # commit that passed would fail on another day. A seed, which may be a word, draws other examples.
     slow = [hypothesis.HealthCheck.too_slow]
+    is_fixed = config.getoption("--hypothesis-seed", None) is None
     hypothesis.settings.register_profile(
-        "patient", hypothesis.settings.default, deadline=None, suppress_health_check=slow
+        "patient",
+        hypothesis.settings.default,
+        deadline=None,
+        suppress_health_check=slow,
+        derandomize=is_fixed,
     )
     hypothesis.settings.load_profile("patient")
     if config.getoption("--gpu-stand-in"):  # before tests are imported, which make tensors
