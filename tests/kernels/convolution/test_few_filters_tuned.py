@@ -186,9 +186,9 @@ def test_what_is_not_finite_stays_in_the_windows_that_see_it(rng, value, index, 
     ],
 )
 def test_shapes_decide(monkeypatch, w, channels, filters, groups, expected):
-    assert few_filters_tuned.serves(w, 2, channels, filters, groups) is expected
+    assert few_filters_tuned.serves_forward(w, 2, channels, filters, groups) is expected
     monkeypatch.setattr(few_filters_tuned, "_LEAST_WORK", 1 << 40)
-    assert not few_filters_tuned.serves(w, 2, channels, filters, groups)
+    assert not few_filters_tuned.serves_forward(w, 2, channels, filters, groups)
 
 
 def step_of(model, optimizer):

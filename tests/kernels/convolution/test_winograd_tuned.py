@@ -263,12 +263,12 @@ def volumes(window=(3, 3, 3), strides=(1, 1, 1), dilation=(1, 1, 1)):
     ],
 )
 def test_shapes_decide(w, batch, channels, filters, groups, expected):
-    assert winograd_tuned.serves(w, batch, channels, filters, groups) is expected
+    assert winograd_tuned.serves_forward(w, batch, channels, filters, groups) is expected
 
 
 def test_gradients_of_many_weights_over_few_tiles_are_direct_sums():
-    assert not winograd_tuned.serves(windows((7, 7)), 8, 512, 512, 1, by_kernel=True)
-    assert winograd_tuned.serves(windows((14, 14)), 8, 256, 256, 1, by_kernel=True)
+    assert not winograd_tuned.serves_kernel_gradient(windows((7, 7)), 8, 512, 512, 1)
+    assert winograd_tuned.serves_kernel_gradient(windows((14, 14)), 8, 256, 256, 1)
 
 
 def test_the_switch_gives_direct_sums(rng, monkeypatch):

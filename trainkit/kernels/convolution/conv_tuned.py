@@ -62,6 +62,11 @@ _WIDE_PRODUCT = 1 << 18
 input side by side for each block of filters, which smaller ones do not make up for."""
 _EXPONENT = np.uint16(0x7F80)
 
+_RESULT_WAYS = winograd_tuned, phases_tuned, few_filters_tuned
+"""What takes less than direct sums for some shapes: each says whether it serves, and has `None` for
+a result that direct sums are to make after all. Functions of the same names take the same."""
+_KERNEL_WAYS = winograd_tuned, phases_tuned
+"""Those that also make the gradient by the kernel."""
 
 # Compiled kernels take zeros for what is outside of an array, or leave its offsets out; the plain
 # ones take zeros in the padding alone. For finite numbers that is the same, for 0 * NaN it is not.
@@ -195,18 +200,11 @@ def forward(
         shift = None if bias is None else _shift_of(bias, filters)
         return depthwise_tuned.forward(w, x, kernel, shift, rectify, seconds, epilogue)
     low = 0.0 if rectify else -math.inf
-    if winograd_tuned.serves(w, batch, channels, filters, groups):
-        y = winograd_tuned.forward(w, x, kernel, bias, low, seconds)
-        if y is not None:
-            return _with_epilogue(y, epilogue)
-    if phases_tuned.serves_forward(w, batch, channels, filters, groups):
-        y = phases_tuned.forward(w, x, kernel, bias, low, seconds, weights)
-        if y is not None:
-            return _with_epilogue(y, epilogue)
-    if few_filters_tuned.serves(w, batch, channels, filters, groups):
-        y = few_filters_tuned.forward(w, x, kernel, bias, low, seconds, weights)
-        if y is not None:
-            return _with_epilogue(y, epilogue)
+    for way in _RESULT_WAYS:
+        if way.serves_forward(w, batch, channels, filters, groups):
+            y = way.forward(w, x, kernel, bias, low, seconds, weights)
+            if y is not None:
+                return _with_epilogue(y, epilogue)
     if _gathers(w, x, channels, filters, groups):
         shift = None if bias is None else _shift_of(bias, filters)
         y = gathered_tuned.forward(w, x, short_kernel, shift, rectify)
@@ -260,18 +258,11 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
     short_kernel, kernel = kernel, cast_array(kernel, _F32)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
-    if winograd_tuned.serves(w, batch, channels, filters, groups):
-        y = winograd_tuned.input_gradient(w, g, kernel, seconds)
-        if y is not None:
-            return y
-    if phases_tuned.serves_input_gradient(w, batch, channels, filters, groups):
-        y = phases_tuned.input_gradient(w, g, kernel, seconds)
-        if y is not None:
-            return y
-    if few_filters_tuned.serves_input_gradient(w, batch, channels, filters, groups):
-        y = few_filters_tuned.input_gradient(w, g, kernel, seconds)
-        if y is not None:
-            return y
+    for way in _RESULT_WAYS:
+        if way.serves_input_gradient(w, batch, channels, filters, groups):
+            y = way.input_gradient(w, g, kernel, seconds)
+            if y is not None:
+                return y
     if groups == 1 and dtype is _BF16:
         y = gathered_tuned.input_gradient(w, g, short_kernel)
         if y is not None:
@@ -347,15 +338,12 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
         gradient = _multiply(_pixels_seen(w, x).T, grads, dtype=_F32)
         if gradient is not None:
             return gradient.reshape(*w.window, channels, filters)
-    if winograd_tuned.serves(w, batch, channels, filters, groups, by_kernel=True):
-        gradient = winograd_tuned.kernel_gradient(w, x, g, seconds)
-        # Transforms of large numbers may be infinite where direct sums are not.
-        if gradient is not None and _is_finite(gradient):
-            return gradient
-    if phases_tuned.serves_kernel_gradient(w, batch, channels, filters, groups):
-        gradient = phases_tuned.kernel_gradient(w, x, g, seconds)
-        if gradient is not None and _is_finite(gradient):
-            return gradient
+    for way in _KERNEL_WAYS:
+        if way.serves_kernel_gradient(w, batch, channels, filters, groups):
+            gradient = way.kernel_gradient(w, x, g, seconds)
+            # Transforms of large numbers may be infinite where direct sums are not.
+            if gradient is not None and _is_finite(gradient):
+                return gradient
     windows = few_filters_tuned.swapped_windows(w, batch, channels, filters, groups)
     if windows is not None:
         swapped = _kernel_gradient(windows, g, x, groups)

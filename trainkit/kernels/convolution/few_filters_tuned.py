@@ -19,7 +19,7 @@ from trainkit.kernels.convolution.gathered_tuned import transpose_windows
 from trainkit.kernels.convolution.pixels_tuned import NOTHING_BEHIND, PIXELS, pixels_call
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
-from trainkit.kernels.matmul.prepared_weights import PreparedWeights
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights, prepare_weights
 from trainkit.kernels.threads import pools
 
 Array = Any
@@ -62,7 +62,7 @@ def blocks_of(w: Windows, block: Sizes) -> Windows:
     return Windows(w.sizes, window, block, pads, w.dilation)
 
 
-def serves(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
+def serves_forward(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
     """Whether a convolution is made in this way; shapes alone decide."""
     if groups != 1 or len(w.window) != 2 or filters > _LANES // 2:
         return False
@@ -95,12 +95,7 @@ def forward(
     run = PIXELS.find(call.key, seconds)
     if run is None:
         return None
-    grouped = None
-    if weights is not None:
-        layout = "blocks of windows", block
-        grouped = weights.strips(kernel, lambda array: kernel_of_blocks(array, block), layout)
-    if grouped is None:
-        grouped = kernel_of_blocks(kernel, block)
+    grouped = prepare_weights(weights, kernel, kernel_of_blocks, block)
     shift = np.zeros(results, _F32)
     if bias is not None:
         shift = np.tile(cast_array(bias, _F32), math.prod(block))
@@ -139,7 +134,7 @@ def serves_input_gradient(w: Windows, batch: int, channels: int, filters: int, g
     if groups != 1 or not 1 < channels <= _LANES // 2 or len(w.window) != 2:
         return False
     windows = transpose_windows(w)
-    return windows is not None and serves(windows, batch, filters, channels, groups)
+    return windows is not None and serves_forward(windows, batch, filters, channels, groups)
 
 
 def input_gradient(w: Windows, g: Array, kernel: Array, seconds: float) -> Array | None:

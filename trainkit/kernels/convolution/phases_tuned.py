@@ -18,7 +18,7 @@ from trainkit.kernels.convolution import pixels_tuned, winograd_tuned
 from trainkit.kernels.convolution.phase_copies_tuned import image_to_phases, phases_to_image
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.convolution.winograd_sizes import PRODUCTS, STEP
-from trainkit.kernels.matmul.prepared_weights import PreparedWeights
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights, prepare_weights
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -189,12 +189,7 @@ def forward(
     """
     start, shift, windows = phases_of(w)
     phases = image_to_phases(x, start, windows.sizes)
-    grouped = None
-    if weights is not None:
-        layout = "phases", shift
-        grouped = weights.strips(kernel, lambda array: regroup_kernel(array, shift), layout)
-    if grouped is None:
-        grouped = regroup_kernel(kernel, shift)
+    grouped = prepare_weights(weights, kernel, regroup_kernel, shift)
     return winograd_tuned.forward(windows, phases, grouped, bias, low, seconds)
 
 

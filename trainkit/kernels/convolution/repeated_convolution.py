@@ -106,10 +106,10 @@ class RepeatedConvolution:
         sizes = len(x), x.shape[-1], kernel.shape[-1], groups
         if groups == 1 and w.pointwise:
             return None
-        if winograd_tuned.serves(w, *sizes):
+        if winograd_tuned.serves_forward(w, *sizes):
             tiles = results_call(x.shape, kernel.shape, before_of(w), w.out)
             return _RepeatedTiles(tiles, x, kernel, low, self._rectifier)
-        if phases_tuned.serves_forward(w, *sizes) or few_filters_tuned.serves(w, *sizes):
+        if any(way.serves_forward(w, *sizes) for way in (phases_tuned, few_filters_tuned)):
             return None  # `first` has them, and the kernel that is kept
         call = pixels_call(w, *sizes, pools.planned_threads())
         blocks = None

@@ -18,6 +18,7 @@ from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, planes_size, row_size
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import (
     MATRIX_SHARES,
@@ -58,10 +59,25 @@ _SHARE_TILES = 384
 """Tiles of a share, at least: adding up its sums takes a thirtieth then."""
 
 
-def serves(
-    w: Windows, batch: int, channels: int, filters: int, groups: int, by_kernel: bool = False
+def serves_forward(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
+    """Whether a convolution is made in this way; shapes alone decide."""
+    return _serves(w, batch, channels, filters, groups, _WEIGHT)
+
+
+serves_input_gradient = serves_forward
+"""A gradient by the input is a convolution of as many products."""
+
+
+def serves_kernel_gradient(
+    w: Windows, batch: int, channels: int, filters: int, groups: int
 ) -> bool:
-    """Whether a convolution, or its gradient by the input or by the kernel, is made in this way."""
+    """Whether a gradient by the kernel is made in this way."""
+    return _serves(w, batch, channels, filters, groups, _GRADIENT)
+
+
+def _serves(
+    w: Windows, batch: int, channels: int, filters: int, groups: int, weight_cost: int
+) -> bool:
     if len(w.window) not in (2, 3) or w.window[-2:] != (3, 3) or groups != 1:
         return False
     if not all(n == 1 for n in w.strides + w.dilation):
@@ -72,18 +88,23 @@ def serves(
     pairs = stacked * filters
     direct = 9 * pairs * batch * math.prod(w.out)
     tiles = batch * _tiles(w.out)
-    each = _GRADIENT if by_kernel else _WEIGHT
-    work = PRODUCTS * tiles * pairs + _TILE * tiles * (stacked + filters) + each * pairs
+    work = PRODUCTS * tiles * pairs + _TILE * tiles * (stacked + filters) + weight_cost * pairs
     return direct >= _LEAST_WORK and _GAIN * work < direct
 
 
 def forward(
-    w: Windows, x: Array, kernel: Array, bias: Array | None, low: float, seconds: float
+    w: Windows,
+    x: Array,
+    kernel: Array,
+    bias: Array | None,
+    low: float,
+    seconds: float,
+    weights: PreparedWeights | None = None,
 ) -> Array | None:
     """Convolution, bias and rectifier, or `None` if direct sums are to make it.
 
     That is where the kernel is not there yet, and where a result is not finite: a number that is
-    not would spread over its whole tile.
+    not would spread over its whole tile. Nothing is kept in `weights`.
     """
     filters = kernel.shape[-1]
     shift = np.zeros(filters, np.float32)

@@ -223,6 +223,19 @@ class PreparedWeights:
         return None if self._strips is None else self._strips.array
 
 
+def prepare_weights(
+    store: PreparedWeights | None,
+    weights: Array,
+    prepare: Callable[[Array, Any], Array],
+    layout: Any,
+) -> Array:
+    """`prepare(weights, layout)`, from `store` if that keeps it for further calls."""
+    strips = None
+    if store is not None:
+        strips = store.strips(weights, lambda array: prepare(array, layout), (prepare, layout))
+    return prepare(weights, layout) if strips is None else strips
+
+
 def _owner_of(array: Array) -> Array:
     """The array whose memory a view shows."""
     while isinstance(array.base, np.ndarray):
