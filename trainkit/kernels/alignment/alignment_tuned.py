@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.jit.kernel_family import Family, owned
+from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, Family, owned
 from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
 _FILE = "alignment.alignment_compiled"
-_SUFFIXES = {np.dtype(np.float32): "", np.dtype(np.float64): "_float64"}
 FAMILIES = {
     (direction, dtype): Family(f"ctc_{direction}{suffix}", _FILE, f"{direction}{suffix}")
     for direction in ("forward", "backward")
-    for dtype, suffix in _SUFFIXES.items()
+    for dtype, suffix in FLOAT_SUFFIXES.items()
 }
 _PLAIN_SECONDS = 1.5e-7
 _NANOSECONDS = 10.0

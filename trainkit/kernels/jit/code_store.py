@@ -174,7 +174,10 @@ def _last_use(facts: os.stat_result) -> float:
 
 @lru_cache(maxsize=1)
 def _umask() -> int:
-    """What the user keeps from new files, without a moment in which it is another."""
+    """The permissions that the user keeps from new files.
+
+    `os.umask` tells them only by setting others, which files of other threads would get meanwhile.
+    """
     try:
         with open("/proc/self/status") as file:
             for line in file:

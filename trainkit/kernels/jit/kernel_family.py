@@ -55,6 +55,9 @@ BFLOAT16_SECONDS = 2e-9
 
 MODES = ("off", "hot", "eager")
 
+FLOAT_SUFFIXES = {np.dtype(np.float32): "", np.dtype(np.float64): "_float64"}
+"""How the names end of kernels that are compiled for both types of floats."""
+
 
 def _mode_of(text: str) -> str:
     if text.strip().lower() in ("0", "off", "false", "no"):

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.dispatch.facets import Tuned
 from trainkit.kernels.jit.array_kernel import ArrayKernel
-from trainkit.kernels.jit.kernel_family import Family, owned
+from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, Family, owned
 from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
@@ -20,26 +20,34 @@ class FloatKernel:
     """A kernel of one formula for arrays of either dtype.
 
     Attributes:
-        single: that for float32.
-        double: that for float64.
+        kernels: that for each dtype.
+        min_elements: arrays with fewer are left to the plain version.
     """
 
-    def __init__(self, name: str, takes: str, plain: float, fewest: int = 1) -> None:
+    def __init__(self, name: str, takes: str, plain: float, min_elements: int = 1) -> None:
         file = "special.special_compiled"
-        facts: dict[str, Any] = {"plain": plain, "fewest": fewest}
-        self.single = ArrayKernel(name, file, name, takes, **facts)
-        double_name = f"{name}_float64"
-        self.double = ArrayKernel(double_name, file, double_name, takes, dtype=_F64, **facts)
+        self.kernels = {
+            dtype: ArrayKernel(
+                name + suffix,
+                file,
+                name + suffix,
+                takes,
+                plain=plain,
+                fewest=min_elements,
+                dtype=dtype,
+            )
+            for dtype, suffix in FLOAT_SUFFIXES.items()
+        }
+        self.min_elements = self.kernels[_F32].fewest
 
     def __call__(self, *arrays: Array) -> Array | None:
         """The result, or `None` where the plain version is to make it."""
-        is_double = getattr(arrays[0], "dtype", None) is _F64
-        result: Array | None = (self.double if is_double else self.single)(*arrays)
-        return result
+        kernel = self.kernels.get(getattr(arrays[0], "dtype", None))
+        return None if kernel is None else kernel(*arrays)
 
     def facet(self) -> Tuned:
         """This kernel as what an operation declares of itself."""
-        return Tuned(self, fewest=self.single.fewest)
+        return Tuned(self, fewest=self.min_elements)
 
 
 ERFC = FloatKernel("erfc", "flat", 95.0)
