@@ -239,6 +239,8 @@ class StepsInARow:
 def make_steps(model: Any, mode: str, step: Callable[[Any], Any], force: bool) -> Any:
     """A function of batches; the one made before, unless what it depends on has changed.
 
+    The model has it as an attribute, such as `train_function`.
+
     Args:
         model: compiled.
         mode: `"train"`, `"test"` or `"predict"`.
@@ -262,10 +264,8 @@ def make_steps(model: Any, mode: str, step: Callable[[Any], Any], force: bool) -
         elif is_own:
             step = own_step_run_eagerly(step)
         entry = model._steps_made[mode] = (depends, StepsInARow(model, step, mode == "predict"))
-    return entry[1]
-
-
-def minimize(optimizer: Any, tape: Any, loss: Any, variables: list[Any]) -> None:
-    """Let `optimizer` take a step with the gradients of `loss`; replicas join theirs on the way."""
-    if not (REPLICAS and optimizer._step_from(tape, loss, variables, True)):
-        optimizer.apply(tape.gradient(loss, variables), variables)
+    name, steps = f"{mode}_function", entry[1]
+    # to set an attribute means that parts and settings are looked at again
+    if model.__dict__.get(name) is not steps:
+        setattr(model, name, steps)
+    return steps

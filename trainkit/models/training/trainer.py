@@ -14,7 +14,6 @@ from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
-from trainkit.core.shapes import Spec
 from trainkit.core.trackable import set_silently
 from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
 from trainkit.graph.ir.graph import Graph
@@ -30,7 +29,8 @@ from trainkit.models.training.compile_metrics import CompiledMetrics
 from trainkit.models.training.compiling import compile_model
 from trainkit.models.training.fit import evaluate_model, fit_model, predict_model
 from trainkit.models.training.step_cache import StepCache, held_metrics
-from trainkit.models.training.step_function import make_steps, minimize
+from trainkit.models.training.step_function import make_steps
+from trainkit.models.training.step_parts import build_for_step, loss_of, minimize, outputs_of
 
 _UNTRACKED = {"training_run", "history", "_loss_tracker", "_compile_metrics"}
 
@@ -194,20 +194,8 @@ class Trainer(Layer):
         Args:
             spec: nest of `TensorSpec`s of a batch; `None` does nothing.
         """
-        if spec is None:
-            return
-        specs = nest.map_structure(lambda x: x if x is None else Spec(x.shape, x.dtype), spec)
-        x, y, _ = data_adapters.unpack(specs)
-        try:
-            y_pred = self.compute_output_spec(x)
-        except Exception:  # a call that looks at values; what is missing is made by the first step
-            return
-        if y is not None and self._compile_loss is not None:
-            self._compile_loss.build(y, y_pred)
-        if y is not None and self._compile_metrics is not None:
-            self._compile_metrics.build(y, y_pred)
-        if self.optimizer is not None and self.trainable_variables and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
+        if spec is not None:
+            build_for_step(self, spec)
 
     def graph_for(self, spec: Any) -> Any:
         """The graph of the outputs for batches like these, each operation named after its layer.
@@ -642,8 +630,8 @@ class Trainer(Layer):
         """
         x, y, sample_weight = data_adapters.unpack(data)
         with GradientTape() as tape:
-            y_pred = self._outputs(x, training=True)
-            loss = self._loss_of(x, y, y_pred, sample_weight, training=True)
+            y_pred = outputs_of(self, x, training=True)
+            loss = loss_of(self, x, y, y_pred, sample_weight, training=True)
             scaled = loss if self.optimizer is None else self.optimizer.scale_loss(loss)
         if self._unseen:
             first_batch.look(self, tape, x, y, y_pred, sample_weight)
@@ -657,22 +645,6 @@ class Trainer(Layer):
             minimize(self.optimizer, tape, scaled, variables)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
-    def _outputs(self, x: Any, training: bool) -> Any:
-        y_pred = self(x, training=training)
-        if y_pred is None:
-            raise ValueError(
-                f"the model {self.name!r} gave None: does {type(self).__name__}.call end with "
-                "`return`?"
-            )
-        return y_pred
-
-    def _loss_of(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
-        """`compute_loss`, which a subclass may have written without the argument `training`."""
-        cache = self._step_cache
-        if cache.takes_training or (cache.takes_training is None and cache.look_at_loss(self)):
-            return self.compute_loss(x, y, y_pred, sample_weight, training=training)
-        return self.compute_loss(x, y, y_pred, sample_weight)
-
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate one batch.
 
@@ -683,10 +655,10 @@ class Trainer(Layer):
             Scalars by name.
         """
         x, y, sample_weight = data_adapters.unpack(data)
-        y_pred = self._outputs(x, training=False)
+        y_pred = outputs_of(self, x, training=False)
         own_loss = type(self).compute_loss is not Trainer.compute_loss
         if own_loss or self._compile_loss is not None or self._step_cache.losses(self):
-            loss = self._loss_of(x, y, y_pred, sample_weight, training=False)
+            loss = loss_of(self, x, y, y_pred, sample_weight, training=False)
             self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
@@ -701,16 +673,6 @@ class Trainer(Layer):
     # The three places where steps become functions, such as compiled ones. A subclass may make
     # functions of its own, of an iterator over batches.
 
-    def _hold_steps(self, mode: str, steps: Any) -> Any:
-        """Let the function of a mode be an attribute; one that is there already stays as it is.
-
-        To set an attribute means that parts and settings are looked at again.
-        """
-        name = f"{mode}_function"
-        if self.__dict__.get(name) is not steps:
-            setattr(self, name, steps)
-        return steps
-
     def make_train_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `train_function`, which `fit` calls with an iterator over batches.
 
@@ -723,12 +685,12 @@ class Trainer(Layer):
         Returns:
             The function.
         """
-        return self._hold_steps("train", make_steps(self, "train", self.train_step, force))
+        return make_steps(self, "train", self.train_step, force)
 
     def make_test_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `test_function`, the like for `evaluate`."""
-        return self._hold_steps("test", make_steps(self, "test", self.test_step, force))
+        return make_steps(self, "test", self.test_step, force)
 
     def make_predict_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `predict_function`, which gives the outputs for so many batches, joined."""
-        return self._hold_steps("predict", make_steps(self, "predict", self.predict_step, force))
+        return make_steps(self, "predict", self.predict_step, force)
