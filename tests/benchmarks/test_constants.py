@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -26,6 +27,16 @@ def test_every_number_in_upper_case_is_of_a_known_kind(bench):
     unknown = [f"{n.file}:{n.line} {n.names}" for n in kinds.pop("unknown", [])]
     assert not unknown, "say in benchmarks/constants/constant_kinds.py what these stand for"
     assert sum(len(found) for found in kinds.values()) > 200
+
+
+def test_the_page_counts_each_kind(bench):
+    page = (PACKAGE.parent / "docs" / "kernels.md").read_text(encoding="utf-8")
+    counts = Counter()
+    for kind, found in bench("constant_kinds").kinds(PACKAGE).items():
+        counts[re.match(r"varied with|varied|of no machine|of a GPU", kind)[0]] += len(found)
+    rows = re.findall(r"^\| (varied|only|of no machine|of a GPU)[^|]* \| (\d+)", page, re.M)
+    assert {name.replace("only", "varied with"): int(n) for name, n in rows} == counts
+    assert f"`ops/neural`, {counts.total()} of them" in page
 
 
 def test_no_kind_names_a_number_that_is_not_there(bench):
