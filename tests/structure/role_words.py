@@ -1,5 +1,7 @@
 """How often a name tells the part that a value plays, `found`, and not what it is: `cotangents`.
 
+Cython's files count, too: of each such word the places where it stands as a name.
+
 python -m tests.structure.role_words            counts, the worst files first
 python -m tests.structure.role_words --write    keeps them, where no file has more than before
 """
@@ -17,8 +19,8 @@ KEPT = pathlib.Path(__file__).with_name("role_words.json")
 
 ROLE_WORDS = frozenset(
     """
-    asked chosen done far found given held here how its kept known least made most place places
-    rest seen taken there told wanted what which whole why wide
+    asked chosen done far fewest found given held here how its kept known least made most place
+    places rest seen shown taken there told wanted what which whole why wide
     """.split()
 )
 
@@ -52,6 +54,26 @@ def role_bindings(tree):
             continue
         if name.strip("_") in ROLE_WORDS:
             yield node.lineno, name
+
+
+CYTHON_TEXT = re.compile(r'"""[\s\S]*?"""|"[^"\n]*"|#[^\n]*')
+CYTHON_ROLE = re.compile(rf"(?<![\w.])_*(?:{'|'.join(sorted(ROLE_WORDS))})_*\b")
+
+
+def cython_names(source):
+    """The role-words of a file of Cython, but for those in strings, comments and of attributes."""
+    return CYTHON_ROLE.findall(CYTHON_TEXT.sub("", source))
+
+
+def cython_counts():
+    """By file of Cython, how many names are so; files without any are left out."""
+    table = {}
+    for ending in ("pyx", "pxi"):
+        for path in PACKAGE.rglob(f"*.{ending}"):
+            names = cython_names(path.read_text(encoding="utf-8"))
+            if names:
+                table[path.relative_to(PACKAGE).as_posix()] = [len(names), 0]
+    return table
 
 
 def binding_count(tree):
@@ -93,7 +115,7 @@ def counts():
         numbers = [len(list(role_bindings(tree))), len(list(participle_functions(tree)))]
         if any(numbers):
             table[path] = numbers
-    return table
+    return table | cython_counts()
 
 
 def totals():

@@ -37,6 +37,16 @@ def test_what_counts_as_a_role():
     assert functions == {"_made_of", "along", "_joined"}
 
 
+def test_names_of_cython_count_and_words_in_texts_do_not():
+    source = (
+        "cdef object given  # what is given\n"
+        "def f(list made, x):\n"
+        '    """What is found."""\n'
+        '    return made[x.place], "kept", given_rows\n'
+    )
+    assert role_words.cython_names(source) == ["given", "made", "made"]
+
+
 def test_a_file_that_grows_is_named():
     before = {"a.py": [2, 1], "b.py": [0, 1]}
     now = {"a.py": [3, 1], "b.py": [0, 0], "c.py": [0, 2]}

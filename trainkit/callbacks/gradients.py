@@ -137,13 +137,13 @@ class GradientSampler:
                 step(optimizer, grads, weights)
                 return
             ranks.add(rank)
-            shown = whole_gradients(optimizer, grads, weights)
+            whole_grads = whole_gradients(optimizer, grads, weights)
             before = [] if rank else [v.value() for v in weights]
             step(optimizer, grads, weights)
             if not rank:
                 self.taken = [
                     _sample(v, old, g)
-                    for v, old, g in zip(weights, before, shown, strict=True)
+                    for v, old, g in zip(weights, before, whole_grads, strict=True)
                     if g is not None
                 ]
 

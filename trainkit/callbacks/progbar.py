@@ -151,7 +151,7 @@ class Progbar:
             None if stateless_metrics is not None else set(stateful_metrics or ())
         )
         self.stateless_metrics = None if stateless_metrics is None else set(stateless_metrics)
-        self._seen = 0
+        self._current = 0
         self._values: dict[str, tuple[Any, int]] = {}
         self._line = StatusLine(width)
         self._pace = Pace()
@@ -172,13 +172,13 @@ class Progbar:
         """
         over = self.target is not None and current >= self.target if finalize is None else finalize
         for name, value in values or ():
-            self._take(name, value, max(current - self._seen, 1), over)
-        self._seen = current
+            self._take(name, value, max(current - self._current, 1), over)
+        self._current = current
         self._draw(over)
 
     def add(self, n: int, values: Iterable[tuple[str, Any]] | None = None) -> None:
         """Say that `n` more steps are done; see `update`."""
-        self.update(self._seen + n, values)
+        self.update(self._current + n, values)
 
     def _take(self, name: str, value: Any, steps: int, over: bool) -> None:
         averaged = (
@@ -201,9 +201,9 @@ class Progbar:
         if not over and now - self._drawn_at < wait:
             return
         self._drawn_at = now
-        count = count_text(self._seen, self.target, self.unit_name)
-        share = self._seen / self.target if self.target and self.verbose == 1 else None
-        shown = {name: total / max(steps, 1) for name, (total, steps) in self._values.items()}
-        pieces = self._pace.pieces(self._seen, self.target, self.unit_name, over)
-        pieces += [f"{name}: {number_text(value)}" for name, value in shown.items()]
+        count = count_text(self._current, self.target, self.unit_name)
+        share = self._current / self.target if self.target and self.verbose == 1 else None
+        means = {name: total / max(steps, 1) for name, (total, steps) in self._values.items()}
+        pieces = self._pace.pieces(self._current, self.target, self.unit_name, over)
+        pieces += [f"{name}: {number_text(value)}" for name, value in means.items()]
         (self._line.end if over else self._line.draw)(count, share, pieces)

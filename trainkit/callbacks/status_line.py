@@ -102,7 +102,7 @@ class StatusLine:
         self._width = width
         self._lock = forks.make_rlock()
         self._rows: list[Any] = []
-        self._shown: _Shown | None = None
+        self._drawn: _Shown | None = None
         self._status = ""
 
     @property
@@ -113,9 +113,9 @@ class StatusLine:
     def draw(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this in place of what was drawn before; the arguments are those of `fitted`."""
         with self._lock:
-            self._shown = (head, share, pieces or [])
+            self._drawn = (head, share, pieces or [])
             kind = self.kind
-            texts = self._fit(kind, *self._shown)
+            texts = self._fit(kind, *self._drawn)
             if kind == "file":
                 write("\n".join(texts) + "\n")
             else:
@@ -144,7 +144,7 @@ class StatusLine:
         """Take what was drawn off the screen."""
         with self._lock:
             self._set_rows([])
-            self._shown, self._status = None, ""
+            self._drawn, self._status = None, ""
 
     def leave(self) -> None:
         """Keep what was drawn as it is, but for a status: what is drawn later comes below."""
@@ -153,7 +153,7 @@ class StatusLine:
             for row in self._rows:
                 row.leave = True
                 row.close()
-            self._rows, self._shown = [], None
+            self._rows, self._drawn = [], None
 
     def status(self, text: str) -> None:
         """Show a text with what is drawn, until the next one; an empty one takes it away.
@@ -164,7 +164,7 @@ class StatusLine:
             if text == self._status or self.kind == "file":
                 return
             self._status = text
-            texts = [] if self._shown is None else self._fit(self.kind, *self._shown)
+            texts = [] if self._drawn is None else self._fit(self.kind, *self._drawn)
             self._set_rows(self._with_status(self.kind, texts))
 
     def note(self, text: str) -> None:

@@ -219,11 +219,11 @@ def _difference(stop: int, number: int, want: Digests, have: Digests) -> str:
     when = "already before it was stopped (the run itself is not deterministic)"
     if number > stop:
         when = f"after {number - stop} more"
-    shown = "\n".join(f"  {path}{_which(path, want, have)}" for path in paths[:_SHOWN])
+    lines = "\n".join(f"  {path}{_which(path, want, have)}" for path in paths[:_SHOWN])
     more = f"\n  and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return (
         f"stopped after batch {stop} and resumed, the run differs after batch {number}, {when}, in "
-        f"{len(paths)} of {len(want)} arrays:\n{shown}{more}"
+        f"{len(paths)} of {len(want)} arrays:\n{lines}{more}"
     )
 
 

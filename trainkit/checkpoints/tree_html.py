@@ -19,15 +19,15 @@ def tree_html(title: str, root: Trackable) -> Html:
     return tag("div", tag("b", title), _parts(root, {id(root)}))
 
 
-def _parts(owner: Any, shown: set[int]) -> Html:
+def _parts(owner: Any, visited: set[int]) -> Html:
     items = []
     for name, part in owner.parts().items():
         line = joined([tag("b", name), f" {type(part).__name__}", _facts(part)])
-        if id(part) in shown:  # in a circle, or under another name before
+        if id(part) in visited:  # in a circle, or under another name before
             items.append(tag("li", line, " (above)"))
             continue
-        shown.add(id(part))
-        inside = _parts(part, shown) if part.parts() else None
+        visited.add(id(part))
+        inside = _parts(part, visited) if part.parts() else None
         items.append(tag("li", line if inside is None else _fold(line, inside)))
     return tag("ul", *items)
 

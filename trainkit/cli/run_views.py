@@ -161,7 +161,7 @@ def _require_metrics(opened: list[runs.JournaledRun], metrics: list[str] | None)
 def _redraw(lines: list[str], terminal: Terminal) -> None:
     """Write over the lines before, in place, as many as there is room for."""
     room = terminal.rows - 1
-    shown = lines[:room]
-    sys.stdout.write(_HOME + "".join(f"{line}{_REST_OF_LINE}\n" for line in shown))
+    visible = lines[:room]
+    sys.stdout.write(_HOME + "".join(f"{line}{_REST_OF_LINE}\n" for line in visible))
     sys.stdout.write(_REST_OF_SCREEN)
     sys.stdout.flush()

@@ -130,19 +130,19 @@ def ranks_below(launcher: int, table: dict[int, Process]) -> dict[int, bool]:
     return ranks
 
 
-def missing_ranks(seen: set[int], alive: set[int], size: int, local_size: int) -> list[str]:
+def missing_ranks(started: set[int], alive: set[int], size: int, local_size: int) -> list[str]:
     """The ranks of this machine that have ended, in words.
 
     Args:
-        seen: those that have been alive at some time.
+        started: those that have been alive at some time.
         alive: those that are.
         size: how many ranks the job has.
         local_size: how many of them this machine should have; 0 if that is not to be counted.
     """
     if local_size == size:
         return [f"rank {rank}" for rank in range(size) if rank not in alive]
-    words = [f"rank {rank}" for rank in sorted(seen - alive)]
-    unseen = local_size - len(seen)
+    words = [f"rank {rank}" for rank in sorted(started - alive)]
+    unseen = local_size - len(started)
     return [*words, f"{unseen} of the {local_size} ranks of this machine"] if unseen > 0 else words
 
 
@@ -160,7 +160,7 @@ class Watch:
     def __init__(self, rank: int, size: int, variable: str, local_size: int, launcher: int) -> None:
         self.rank, self.size, self.local_size = rank, size, local_size
         self._variable, self._launcher = variable, launcher
-        self._seen: set[int] = set()
+        self._started: set[int] = set()
         self._missing: list[str] = []
 
     def look(self, counts: bool) -> bool:
@@ -170,10 +170,10 @@ class Watch:
             counts: whether all ranks of the machine must have been started.
         """
         self._alive = ranks_below(self._launcher, processes(self._variable))
-        self._seen |= set(self._alive)
+        self._started |= set(self._alive)
         expected = self.local_size if counts else 0
         before = self._missing
-        self._missing = missing_ranks(self._seen, set(self._alive), self.size, expected)
+        self._missing = missing_ranks(self._started, set(self._alive), self.size, expected)
         return bool(self._missing) and self._missing == before
 
     def speaks(self) -> bool:

@@ -35,7 +35,7 @@ class TreeSum:
         self._group, self._what = group, what
         self._dtype = np.dtype(dtype)
         # the greatest subtree that each process has whole; alone it has all of the tree
-        self._most = own if group.size == 1 else own & -own
+        self._width = own if group.size == 1 else own & -own
         self._sums: list[tuple[int, Any]] = []  # how many leaves each is of, and the array
         self._spare: list[Any] = []
 
@@ -46,7 +46,7 @@ class TreeSum:
             arrays: of the same shapes in each leaf, on one device. They are free again afterwards.
             weight: 0 stands for zeros, whatever the arrays hold.
         """
-        if self._sums and self._sums[-1][0] == 1 < self._most:
+        if self._sums and self._sums[-1][0] == 1 < self._width:
             flat = self._sums[-1][1]
             parts = self.parts(flat, [array.shape for array in arrays])
             for part, array in zip(parts, arrays, strict=True):
@@ -58,7 +58,7 @@ class TreeSum:
             for part, array in zip(parts, arrays, strict=True):
                 part[...] = self._weigh(array, weight) if weight else 0
             self._sums.append((1, flat))
-        while len(self._sums) > 1 and self._sums[-2][0] == self._sums[-1][0] < self._most:
+        while len(self._sums) > 1 and self._sums[-2][0] == self._sums[-1][0] < self._width:
             self._join()
 
     def _weigh(self, array: Any, weight: float) -> Any:

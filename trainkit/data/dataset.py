@@ -444,14 +444,14 @@ class Dataset(BatchChain):
     def _repr_html_(self) -> str:
         """What notebooks show: the components of an element, and how many there are."""
         count = self.node.count()
-        shown = {INFINITE: "without end"}.get(count, str(count) if count >= 0 else "unknown")
+        count_text = {INFINITE: "without end"}.get(count, str(count) if count >= 0 else "unknown")
         rows = [
             (name, getattr(spec, "shape", ""), getattr(getattr(spec, "dtype", None), "name", ""))
             for name, spec in structure.components(self.node.spec())
         ]
         return tag(
             "div",
-            tag("div", tag("b", f"{self.node.title}Dataset"), f" elements: {shown}"),
+            tag("div", tag("b", f"{self.node.title}Dataset"), f" elements: {count_text}"),
             table(("component", "shape", "dtype"), rows),
         )
 

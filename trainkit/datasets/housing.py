@@ -19,7 +19,7 @@ def load_table(
     features: int,
     test_split: float,
     seed: int,
-    most: int | None = None,
+    max_rows: int | None = None,
 ) -> tuple[Part, Part]:
     """Both parts of a table, shuffled as Keras does.
 
@@ -29,7 +29,7 @@ def load_table(
         features: how many columns there are.
         test_split: share of the rows for testing, in [0, 1).
         seed: of the order of the rows.
-        most: how many of the rows in the file are used; all by default.
+        max_rows: how many of the rows in the file are used; all by default.
 
     Raises:
         ValueError: the share is outside of its range, or the file holds something else.
@@ -47,7 +47,7 @@ def load_table(
             f"{archive_path}: x has shape {x.shape} and y {y.shape}, expected (rows, {features}) "
             "and (rows,)."
         )
-    x, y = x[:most], y[:most]
+    x, y = x[:max_rows], y[:max_rows]
     # RandomState is Keras's choice, and its numbers stay the same in all versions of NumPy
     order = np.arange(len(x))
     np.random.RandomState(seed).shuffle(order)

@@ -76,7 +76,7 @@ class Distiller(Model):
         self.__dict__["_student_feature_extractor"] = _extractor(
             student, [loss.student_layer_name for loss in compared]
         )
-        set_silently(self, _seen=(None, None))
+        set_silently(self, _last_outputs=(None, None))
         teacher.trainable = False
         self.student_loss_tracker = metrics.Mean(name="student_loss")
         self.distillation_loss_tracker = metrics.Mean(name="distillation_loss")
@@ -119,7 +119,7 @@ class Distiller(Model):
         if extractor is None or kwargs:
             return self.student(inputs, training=training, **kwargs)
         features = extractor(inputs, training=training)
-        set_silently(self, _seen=(features[_FINAL], features))
+        set_silently(self, _last_outputs=(features[_FINAL], features))
         return features[_FINAL]
 
     def compute_loss(
@@ -176,8 +176,8 @@ class Distiller(Model):
 
     def _by_teacher(self, x: Any, y_pred: Any, training: bool) -> Any:
         of_teacher = _features(self._teacher_feature_extractor, self.teacher, x, False)
-        student_output, of_student = self.__dict__["_seen"]
-        set_silently(self, _seen=(None, None))
+        student_output, of_student = self.__dict__["_last_outputs"]
+        set_silently(self, _last_outputs=(None, None))
         if student_output is not y_pred:
             of_student = {_FINAL: y_pred}
             if self._student_feature_extractor is not None:

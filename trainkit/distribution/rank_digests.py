@@ -188,7 +188,7 @@ def raise_difference(group: ProcessGroup, variables: Mapping[str, Variable], whe
     variable = variables.get(names[0])
     is_number = variable is not None and not variable.shape.rank
     values = group.exchange(float(variable.numpy()) if is_number else None, "values that differ")  # type: ignore[union-attr]
-    shown = (
+    value_text = (
         f" ({', '.join(f'rank {r}: {value}' for r, value in enumerate(values))})"
         if is_number
         else ""
@@ -196,7 +196,7 @@ def raise_difference(group: ProcessGroup, variables: Mapping[str, Variable], whe
     more = f", and {len(names) - 1} more variables differ" if len(names) > 1 else ""
     raise StatesDifferError(
         f"{when} the ranks do not hold the same: {names[0]} in {ranks_in_words(others)} is not "
-        f"that of {ranks_in_words(same)}{shown}{more}. A callback or a step has set it in some "
-        "ranks only, or to other values: let all ranks set the same, and do no more by rank than "
-        "print and write"
+        f"that of {ranks_in_words(same)}{value_text}{more}. A callback or a step has set it in "
+        "some ranks only, or to other values: let all ranks set the same, and do no more by "
+        "rank than print and write"
     )

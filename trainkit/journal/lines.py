@@ -254,6 +254,7 @@ def _whole(record: dict[str, Any], key: str, lowest: int) -> int:
 
 
 def _number(record: dict[str, Any], key: str) -> float | None:
+    """The number under a key of a record, which may stand there as a text; `None` for none."""
     value = record.get(key)
     if value is None:
         return None

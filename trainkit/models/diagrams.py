@@ -143,8 +143,10 @@ def model_to_dot(
     True
     """
     _check(model, rankdir, dpi, splines, kwargs)
-    shown = Shown(show_layer_names, show_shapes, show_dtype, show_layer_activations, show_trainable)
-    drawing = _Drawing(shown, expand_nested)
+    details = Shown(
+        show_layer_names, show_shapes, show_dtype, show_layer_activations, show_trainable
+    )
+    drawing = _Drawing(details, expand_nested)
     if subgraph:
         return DotGraph("\n".join([*drawing.frame(model, ""), *drawing.arrows(), ""]))
     settings = f'rankdir="{rankdir}", concentrate="true", dpi="{dpi}", splines="{splines}"'
@@ -198,9 +200,9 @@ def plot_model(
             below still run.
         TypeError, ValueError: see `model_to_dot`.
     """
-    shown = (show_shapes, show_dtype, show_layer_names)
+    switches = (show_shapes, show_dtype, show_layer_names)
     more = (show_layer_activations, show_trainable, splines)
-    dot = model_to_dot(model, *shown, rankdir, expand_nested, dpi, False, *more, **kwargs)
+    dot = model_to_dot(model, *switches, rankdir, expand_nested, dpi, False, *more, **kwargs)
     kind = pathlib.Path(to_file).suffix[1:].lower() or "png"
     in_notebook = "IPython.core.magics.namespace" in sys.modules
     if in_notebook and kind not in _TEXTS and shutil.which("dot") is None:
@@ -240,8 +242,8 @@ def _check(model: Any, rankdir: str, dpi: float, splines: str, more: dict[str, A
 class _Drawing:
     """The lines of a graph: boxes now, arrows when all boxes are there."""
 
-    def __init__(self, shown: Shown, expand: bool) -> None:
-        self.shown, self.expand = shown, expand
+    def __init__(self, details: Shown, expand: bool) -> None:
+        self.details, self.expand = details, expand
         self._boxes: dict[int, str] = {}
         self._frames = 0
         self._arrows: dict[tuple[str, str], None] = {}
@@ -277,7 +279,7 @@ class _Drawing:
 
     def _box(self, layer: Layer, call: CallNode | None, indent: str) -> str:
         name = self._boxes[id(layer)] = f"layer_{len(self._boxes)}"
-        return f"{indent}{name} [label={label(layer, call, self.shown)}];"
+        return f"{indent}{name} [label={label(layer, call, self.details)}];"
 
     def _exit(self, layer: Any, k: int) -> str:
         """The box that the output `k` of a layer or model comes from."""
@@ -348,20 +350,20 @@ def _start(model: Any, i: int) -> Layer:
 # ------------------------------------------------------------------ what a box shows
 
 
-def label(layer: Layer, call: CallNode | None, shown: Shown) -> str:
+def label(layer: Layer, call: CallNode | None, details: Shown) -> str:
     """The label of a layer's box, a table as Graphviz takes it.
 
     Args:
         layer: the layer.
         call: its first call in the model, if it is known.
-        shown: what the label holds.
+        details: what the label holds.
     """
     kind = html.escape(_class_of(layer))
-    title = f"<b>{html.escape(layer.name)}</b> ({kind})" if shown.names else f"<b>{kind}</b>"
-    cells = list(_cells(layer, call, shown))
+    title = f"<b>{html.escape(layer.name)}</b> ({kind})" if details.names else f"<b>{kind}</b>"
+    cells = list(_cells(layer, call, details))
     rows = [_row([title], max(1, len(cells)))]
     activation = getattr(layer, "activation", None)
-    if shown.activations and activation is not None:
+    if details.activations and activation is not None:
         name = getattr(activation, "name", None) or getattr(activation, "__name__", activation)
         rows.append(_row([_entry("Activation", str(name))], max(1, len(cells))))
     if cells:
@@ -386,19 +388,19 @@ def _entry(label: str, value: str) -> str:
     return f"{label}: <b>{html.escape(value)}</b>"
 
 
-def _cells(layer: Layer, call: CallNode | None, shown: Shown) -> Iterator[str]:
+def _cells(layer: Layer, call: CallNode | None, details: Shown) -> Iterator[str]:
     outputs = None if call is None else call.outputs
-    if shown.shapes:
+    if details.shapes:
         if not isinstance(layer, InputLayer):
             inputs: Any = None if call is None else call.inputs
             yield _entry(
                 "Input shape", _shapes(inputs[0] if inputs and len(inputs) == 1 else inputs)
             )
         yield _entry("Output shape", _shapes(outputs))
-    if shown.dtype:
+    if details.dtype:
         kinds = dict.fromkeys(str(y.dtype.name) for y in nest.flatten(outputs) if y is not None)
         yield _entry("Output dtype", ", ".join(kinds) or "?")
-    if shown.trainable and layer.weights:
+    if details.trainable and layer.weights:
         yield f"<b>{'Trainable' if layer.trainable else 'Non-trainable'}</b>"
 
 

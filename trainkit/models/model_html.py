@@ -31,6 +31,6 @@ def _layers(model: Any) -> Html:
         name, shape, count = layer_facts(layer)
         trained = "" if not layer.weights else "yes" if layer.trainable else "no"
         inside = getattr(layer, "layers", None)
-        shown = tag("details", tag("summary", name), _layers(layer)) if inside else joined([name])
-        rows.append((shown, shape, count, trained))
+        cell = tag("details", tag("summary", name), _layers(layer)) if inside else joined([name])
+        rows.append((cell, shape, count, trained))
     return table(_HEAD, rows)

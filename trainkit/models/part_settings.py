@@ -169,14 +169,14 @@ def take_over(model: Any, array: Any, first: Settings | None) -> None:
     values: list[tuple[Any, str, Any]] = []
     try:
         changes = json.loads(np.asarray(array, np.uint8).tobytes())
-        for path, name, before, now, shown in _flat(changes):
+        for path, name, before, now, after in _flat(changes):
             mine = current_settings.get(path, {}).get(name)
             if mine is None or mine == now:
                 continue
             if now is not None and mine == before:
                 values.append((parts[path], name, value_of(now, getattr(parts[path], name))))
             else:
-                _warn(parts[path], name, mine, before, shown)
+                _warn(parts[path], name, mine, before, after)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"settings of the model can't be read: {error}") from error
     _set_all(model, values)
@@ -184,20 +184,20 @@ def take_over(model: Any, array: Any, first: Settings | None) -> None:
 
 def _flat(changes: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any, str]]:
     for path, names in changes.items():
-        for name, (before, now, shown) in names.items():
-            yield path, name, before, now, shown
+        for name, (before, now, after) in names.items():
+            yield path, name, before, now, after
 
 
-def _warn(part: Any, name: str, mine: Any, before: str | None, shown: str) -> None:
+def _warn(part: Any, name: str, mine: Any, before: str | None, after: str) -> None:
     whose = f"{type(part).__name__} {getattr(part, 'name', '')!r}"
     if before is not None:
         text = (
-            f"the stored run began with {name}={before} and went on with {shown}, this program "
+            f"the stored run began with {name}={before} and went on with {after}, this program "
             f"begins with {_shown(mine)}, which stays"
         )
     else:
         text = (
-            f"{name} was changed to {shown} in the stored run, which can't be stored, so training "
+            f"{name} was changed to {after} in the stored run, which can't be stored, so training "
             f"goes on with {_shown(mine)}: set it before fit, or in on_train_begin"
         )
     warnings.warn(f"fit: {whose}: {text}", UserWarning, stacklevel=2)

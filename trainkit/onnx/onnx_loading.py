@@ -171,8 +171,8 @@ def _check_operators(graph: ImportedGraph, versions: dict[str, int], file: str) 
         )
     missing = Counter(node.op_type for node in all_nodes(graph) if node.op_type not in RULES)
     if missing:
-        shown = ", ".join(f"{op} ({count})" for op, count in sorted(missing.items()))
+        counts = ", ".join(f"{op} ({count})" for op, count in sorted(missing.items()))
         raise UnimplementedError(
-            f"onnx.load: {file} has operators that are not supported: {shown}; export the model "
+            f"onnx.load: {file} has operators that are not supported: {counts}; export the model "
             "without them, or load a part of it by outputs="
         )

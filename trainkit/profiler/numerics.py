@@ -235,7 +235,7 @@ def _raise(
     bad = " and ".join(
         f"{count} {word}" for count, word in ((nans, "NaN"), (infinities, "infinite")) if count
     )
-    shown = None if line is None else (line[0][-path_length:], *line[1:])
+    short_line = None if line is None else (line[0][-path_length:], *line[1:])
     lines = [f"  input {i}  {statistics(x)}" for i, x in enumerate(inputs)]
     lines.append(f"  output   {statistics(output)}")
     where = f" in layer {layer!r}" if layer else ""
@@ -243,7 +243,7 @@ def _raise(
     if passed_on:
         text += "; an input had NaN already, which no operation before it gave: look at the data "
         text += "and the weights"
-    error = NumericsError("\n".join([text, f"  called at {line_text(shown)}", *lines]))
+    error = NumericsError("\n".join([text, f"  called at {line_text(short_line)}", *lines]))
     error._names_layer = True  # so that the layer adds no text of its own
     error.operation, error.layer, error.line, error.statistics = name, layer, line, lines
     raise error

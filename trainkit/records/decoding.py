@@ -157,7 +157,7 @@ def parse_tensor(serialized: Any, out_type: DTypeLike, name: str | None = None) 
         out_type: dtype that the tensor has.
 
     Raises:
-        DataLossError: the text is none.
+        DataLossError: the text holds no tensor.
         InvalidArgumentError: the tensor has another dtype.
 
     Example:

@@ -269,12 +269,12 @@ class JournaledRun:
         """
         return stored_program(self, epochs) if self.program is None else self.program
 
-    def batch_digests(self, step: int, most: int) -> dict[int, str]:
+    def batch_digests(self, step: int, max_steps: int) -> dict[int, str]:
         """The digests of the batches in the epoch of a step: of the journal, or done again.
 
         Args:
             step: its number.
-            most: how many steps to do again at most, for those of which the journal has none.
+            max_steps: how many steps to do again at most, for those of which the journal has none.
 
         Returns:
             Digests by step, as far as they are known.
@@ -282,7 +282,7 @@ class JournaledRun:
         line = self.journal.at(step)
         epoch = [s for s in self.steps if line is not None and s.epoch == line.epoch]
         digests = {s.step: s.batch for s in epoch if s.batch is not None}
-        if len(digests) == len(epoch) or len(epoch) > most:
+        if len(digests) == len(epoch) or len(epoch) > max_steps:
             return digests
         start_step, start = self._nearest(epoch[0].step - 1)
 

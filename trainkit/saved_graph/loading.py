@@ -167,11 +167,11 @@ class GraphReader:
             decoded(document["results"], tensor),
         )
         arguments = document["arguments"]
-        shown: Any = (tuple(main.inputs), {})
+        call: Any = (tuple(main.inputs), {})
         labels = [x.node.name for x in main.inputs]
         if arguments is not None:
-            shown, labels = decoded(arguments, input_tensor), list(map(str, document["labels"]))
-        args, kwargs = shown
+            call, labels = decoded(arguments, input_tensor), list(map(str, document["labels"]))
+        args, kwargs = call
         if len(labels) != len(args) + len(dict(kwargs)):
             raise self.refuse(
                 f"it has {len(labels)} labels for {len(args) + len(kwargs)} arguments"

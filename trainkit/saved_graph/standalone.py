@@ -834,9 +834,9 @@ def _stack(rows, body, count, padded):
     return columns
 
 
-def _assert_true(condition, *shown, message):
+def _assert_true(condition, *values, message):
     if not np.all(condition):
-        raise GraphError(str(message) + "".join(f"\n  {x!r}" for x in shown))
+        raise GraphError(str(message) + "".join(f"\n  {x!r}" for x in values))
     return ()
 
 
@@ -3636,13 +3636,13 @@ def train(path, data, epochs=1, batch_size=32, seed=None, output=None, say=None)
 
 
 def _said(epoch, results):
-    shown = [
+    texts = [
         f"{name} {value:.6g}"
         if isinstance(value, float)
         else f"{name} {np.array2string(np.asarray(value), precision=6)}"
         for name, value in results.items()
     ]
-    print(f"epoch {epoch}: {', '.join(shown)}", flush=True)
+    print(f"epoch {epoch}: {', '.join(texts)}", flush=True)
 
 
 def main(arguments):

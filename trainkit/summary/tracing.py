@@ -78,6 +78,7 @@ def trace_off() -> None:
 
 
 def _stop(save: bool) -> None:
+    """End the trace of graphs and the profile that are under way; `save` writes the profile."""
     if _TRACING.graphs is not None:
         _TRACING.graphs = None
         trace_state.GRAPH_LISTENERS.remove(_TRACING.hear)

@@ -173,7 +173,7 @@ class _WeightTransfer:
                 self._put(slot.variable, array, names, slot.text, reason)
         order = {path: number for number, path in enumerate(self._paths)}
         self._report.transfers.sort(key=lambda transfer: order[transfer.path])
-        self._note_rest()
+        self._report_unmatched()
         if self._report.problems or not self._partial:
             self._settle()
         self._store()
@@ -209,7 +209,11 @@ class _WeightTransfer:
             shape = tuple(variable.shape)
             self._report.transfers.append(Transfer(path, names, shape, text, reason))
 
-    def _note_rest(self) -> None:
+    def _report_unmatched(self) -> None:
+        """Report variables that got no array, and arrays that no variable got.
+
+        An array that equals one in use is only ignored: files hold tied weights under each name.
+        """
         report = self._report
         set_paths = {transfer.path for transfer in report.transfers}
         report.missing = {

@@ -65,8 +65,8 @@ class WandbLogger(Logger):
         self._open.config.update(values, allow_val_change=True)
 
     def write_image(self, name: str, pixels: np.ndarray, step: int) -> None:
-        shown = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
-        self._open.log({name: self._wandb.Image(shown)}, step=step)
+        image = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
+        self._open.log({name: self._wandb.Image(image)}, step=step)
 
     def write_artifact(self, path: Path, name: str) -> None:
         safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)

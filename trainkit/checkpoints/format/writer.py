@@ -258,7 +258,7 @@ class _Writer:
         for entry in entries:
             before_each()
             if isinstance(entry, Values):
-                self._values(entry)
+                self._write_values(entry)
             elif isinstance(entry, Link):
                 self._file.links.create_hard(
                     entry.path.encode(),
@@ -283,7 +283,8 @@ class _Writer:
                 short[name] = text
         self.contents.group(entry.path, short)
 
-    def _values(self, entry: Values) -> None:
+    def _write_values(self, entry: Values) -> None:
+        """Write an array as a dataset: its bytes directly, or by HDF5 where it compresses them."""
         attributes: dict[str, str] = {}
         array = self._stored(entry, np.asarray(entry.read()), attributes)
         h5 = self._h5

@@ -109,13 +109,13 @@ class _StateTraversal:
     def __init__(self, skipped: Iterable[Any] = ()) -> None:
         self.found: list[Saveable] = []
         self._positions: dict[str, int] = {}
-        self._seen: dict[int, str | None] = {id(part): None for part in skipped}
+        self._names_by_part: dict[int, str | None] = {id(part): None for part in skipped}
 
     def visit(self, part: Trackable, path: str) -> None:
-        if id(part) in self._seen:
-            self._also(self._seen[id(part)], path)
+        if id(part) in self._names_by_part:
+            self._also(self._names_by_part[id(part)], path)
             return
-        self._seen[id(part)] = path
+        self._names_by_part[id(part)] = path
         self._positions.setdefault(path, len(self.found))
         name = getattr(part, "name", None)
         name = name if isinstance(name, str) else None

@@ -127,7 +127,7 @@ class Match:
         self.states: list[tuple[str, Trackable, dict[str, ArrayNode]]] = []
         self.groups: list[tuple[Trackable, GroupNode]] = []
         self.differences: list[Difference] = []
-        self._seen: set[tuple[int, int]] = set()
+        self._visited: set[tuple[int, int]] = set()
         self._taken: set[int] = set()
         self._owners: list[tuple[str, Trackable, Slots]] = []
 
@@ -144,17 +144,17 @@ class Match:
         """Match one slot of the optimizer at `path`."""
         weights = self._weights.of(weight)
         where = join(path, file_name(name))
-        shown = join(where, weights[0].path) if weights else join(where, str(weight.name))
+        slot_path = join(where, weights[0].path) if weights else join(where, str(weight.name))
         node = slots.find(self._root, name, weights)
         if node is None:
-            self._missing(slot, shown)
+            self._missing(slot, slot_path)
         else:
-            self._value(slot, node, shown)
+            self._value(slot, node, slot_path)
 
     def _pair(self, part: Trackable, node: Node, path: str) -> None:
-        if (id(part), id(node)) in self._seen:
+        if (id(part), id(node)) in self._visited:
             return
-        self._seen.add((id(part), id(node)))
+        self._visited.add((id(part), id(node)))
         if isinstance(part, Variable):
             if isinstance(node, ArrayNode):
                 self._weights.add(part, node)

@@ -155,8 +155,8 @@ def _list(gpus: list[dict[str, str]]) -> str:
 
 def _hidden() -> str:
     """What hides GPUs, for texts."""
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return "" if shown is None else f" (CUDA_VISIBLE_DEVICES={shown!r} decides which are)"
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return "" if devices is None else f" (CUDA_VISIBLE_DEVICES={devices!r} decides which are)"
 
 
 def _install(gpus: list[dict[str, str]]) -> str:

@@ -337,8 +337,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the request has no Content-Length")
         text = lengths[0].strip()
         if len(set(lengths)) > 1 or not (text.isascii() and text.isdigit()):
-            shown = printable_line(", ".join(lengths))[:60]
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"Content-Length is {shown!r}, not a number")
+            length = printable_line(", ".join(lengths))[:60]
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"Content-Length is {length!r}, not a number")
         if len(text) > 18 or int(text) > self.server.max_bytes:
             raise Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

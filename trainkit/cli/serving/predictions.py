@@ -45,7 +45,7 @@ def predict(
     body: bytes,
     content_type: str,
     accept: str = "",
-    most: int = 1 << 30,
+    max_bytes: int = 1 << 30,
 ) -> Answer:
     """The answer to a request, as its media type and its bytes.
 
@@ -60,7 +60,7 @@ def predict(
         body: of the request.
         content_type: one of `CONTENT_TYPES`.
         accept: media type of the answer; by default that of the request.
-        most: how many bytes an npz may unpack to.
+        max_bytes: how many bytes an npz may unpack to.
 
     Raises:
         BodyError: the body can't be read.
@@ -78,7 +78,7 @@ def predict(
         arrays, by_row = {names[0]: array_of_npy(body)}, False
     else:
         signature = servable.signature()
-        arrays, by_row = arrays_of_npz(body, most), False
+        arrays, by_row = arrays_of_npz(body, max_bytes), False
     results = compute(signature, named_arrays(signature, arrays))
     if content_type == JSON and accept not in (NPY, NPZ):
         count = len(next(iter(arrays.values()), ())) if by_row else 0

@@ -115,9 +115,9 @@ def fitting(name: str, array: Any, spec: Any) -> Any:
     """
     target = np.dtype(spec.dtype.dtype)
     kinds = {"b": "b", "i": "iu", "u": "iu", "f": "iuf", "c": "iufc"}.get(target.kind, "f")
-    shown = f"{array.dtype.name}{list(array.shape)}"
+    got = f"{array.dtype.name}{list(array.shape)}"
     if array.size and (array.dtype.kind not in "biufc" or array.dtype.kind not in kinds):
-        raise InputError(f"input {name!r} needs {described(spec)}, given is {shown}")
+        raise InputError(f"input {name!r} needs {described(spec)}, given is {got}")
     if array.size and target.kind in "iu":
         limits, lowest, greatest = np.iinfo(target), int(array.min()), int(array.max())
         if lowest < limits.min or greatest > limits.max:
@@ -131,7 +131,7 @@ def fitting(name: str, array: Any, spec: Any) -> Any:
         and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
     )
     if not fits:
-        raise InputError(f"input {name!r} needs {described(spec)}, given is {shown}")
+        raise InputError(f"input {name!r} needs {described(spec)}, given is {got}")
     with np.errstate(over="ignore"):
         return array.astype(target, copy=False)
 

@@ -114,15 +114,17 @@ cdef Py_ssize_t offset_of(kind, str name) except -1:
     return (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
 
 
-def bind(tensor, variable, trace_state, list wide, Py_ssize_t large, errors, call, wrapped):
+def bind(
+    tensor, variable, trace_state, list large_kernels, Py_ssize_t large, errors, call, wrapped
+):
     """Learn of the classes and lists of the Python side; called once.
 
     Args:
         tensor: `Tensor`, whose slots `_array` and `_activation` are read and filled in place.
         variable: `Variable`.
         trace_state: the module.
-        wide: `eager.WIDE`.
-        large: elements from which `wide` is asked.
+        large_kernels: `eager.WIDE`.
+        large: elements from which `large_kernels` is asked.
         errors: what kernels raise when inputs do not fit.
         call: calls a ufunc, in a file whose warnings are dropped.
         wrapped: makes tensors of what a kernel gives.
@@ -133,7 +135,7 @@ def bind(tensor, variable, trace_state, list wide, Py_ssize_t large, errors, cal
     ARRAY, ACTIVATION = offset_of(tensor, "_array"), offset_of(tensor, "_activation")
     TAPES, THREAD = trace_state.TAPES, trace_state.THREAD
     HEAR_CROSSED = trace_state.look_for_crossed_samples
-    WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = wide, large, errors, call, wrapped
+    WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = large_kernels, large, errors, call, wrapped
 
 
 def bind_tape(tape):

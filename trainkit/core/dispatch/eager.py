@@ -243,10 +243,10 @@ def _general(prim: Primitive) -> Callable[..., Any]:
     slow, mixed, tapes, record = prim.slow, _mix_numbers(prim), _TAPES, trace_state.record
     kernel, run = prim.kernel, prim.run
     one_dtype, floats_only = _promotion(prim)
-    names, fewest = prim.input_names, prim.fewest_inputs
+    names, min_inputs = prim.input_names, prim.fewest_inputs
 
     def op(*inputs: Any, **settings: Any) -> Any:
-        if len(inputs) < fewest:
+        if len(inputs) < min_inputs:
             # Kernels take inputs by position; one that was given by name is among the settings.
             inputs += _by_names(names[len(inputs) :], settings)
         kinds = set(map(type, inputs))
@@ -370,7 +370,7 @@ def _ask_on_bfloat16(run: Callable[..., Any], index: int, body: Callable[..., An
 
 def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     """The kernel of an operation: `body`, or what is tuned for large NumPy arrays, or for a GPU."""
-    run, fewest, index = tuned.run, tuned.fewest, tuned.of
+    run, min_size, index = tuned.run, tuned.fewest, tuned.of
     fewest_beside = sys.maxsize if tuned.fewest_beside is None else tuned.fewest_beside
     if tuned.on_gpu:
         body = _ask_first(tuned, body)
@@ -385,14 +385,14 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
         x = arrays[index] if index < len(arrays) else None
         beside = arrays[index + 1] if index + 1 < len(arrays) else None
         if type(x) is _ndarray and (
-            x.size >= fewest or (type(beside) is _ndarray and beside.size >= fewest_beside)
+            x.size >= min_size or (type(beside) is _ndarray and beside.size >= fewest_beside)
         ):
             result = run(*arrays, **settings)
             if result is not None:
                 return result
         return body(xp, *arrays, **settings)
 
-    return native.call_if_built("TunedKernel", body, run, fewest, index, fewest_beside) or kernel
+    return native.call_if_built("TunedKernel", body, run, min_size, index, fewest_beside) or kernel
 
 
 def _compile(

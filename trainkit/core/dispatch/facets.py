@@ -193,8 +193,8 @@ class Tuned:
 
     def is_asked(self, sizes: Sequence[int]) -> bool:
         """Whether `run` is asked for inputs of so many elements."""
-        beside, fewest = self.of + 1, self.fewest_beside
-        is_large = fewest is not None and beside < len(sizes) and sizes[beside] >= fewest
+        beside, min_size = self.of + 1, self.fewest_beside
+        is_large = min_size is not None and beside < len(sizes) and sizes[beside] >= min_size
         return self.of < len(sizes) and (sizes[self.of] >= self.fewest or is_large)
 
     def __repr__(self) -> str:

@@ -117,6 +117,7 @@ def _note(y: Any, sizes: Known) -> Any:
 def _compute(
     primitive: Any, known_inputs: list[Known], settings: dict[str, Any], spec: Any
 ) -> Known:
+    """The result of an operation on sizes, and which of its elements an unknown size decides."""
     result = np.asarray(_run(primitive, [one.values for one in known_inputs], settings))
     unknown = np.zeros(result.shape, bool)
     # One unknown operand makes an element unknown; `|` broadcasts as the kernel did.

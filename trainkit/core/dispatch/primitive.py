@@ -673,7 +673,7 @@ def ufunc(
         prim.facets.declare(**facets)
     text = f"{doc}\n\n    Args:\n        {_UFUNC_ARGS[function.nin]}\n"
     if example is not None:
-        shown = example[1].replace("\n", "\n        ")
-        text += f"\n    Example:\n        >>> {example[0]}\n        {shown}\n"
+        output = example[1].replace("\n", "\n        ")
+        text += f"\n    Example:\n        >>> {example[0]}\n        {output}\n"
     module = sys._getframe(1).f_globals["__name__"]  # a ufunc itself is NumPy's
     return _register(prim, callable_for(prim, function.nin, False), text, module)

@@ -23,13 +23,13 @@ def printable(text: object, layout: str = _LAYOUT) -> str:
         >>> print(printable("\x1b[31mred"))
         \x1b[31mred
     """
-    shown = str(text)
-    characters = shown
+    string = str(text)
+    characters = string
     for c in layout:
         characters = characters.replace(c, "")
     if characters.isprintable():
-        return shown
-    return "".join(c if c.isprintable() or c in layout else _escape(c) for c in shown)
+        return string
+    return "".join(c if c.isprintable() or c in layout else _escape(c) for c in string)
 
 
 def printable_line(text: object) -> str:
@@ -42,10 +42,10 @@ def printable_line(text: object) -> str:
         >>> print(printable_line("first\nsecond"))
         first\nsecond
     """
-    shown = str(text)
-    if shown.isprintable():
-        return shown
-    return "".join(c if c.isprintable() else _escape(c) for c in shown)
+    string = str(text)
+    if string.isprintable():
+        return string
+    return "".join(c if c.isprintable() else _escape(c) for c in string)
 
 
 def _escape(character: str) -> str:

@@ -30,12 +30,12 @@ def call_text(kind: type, settings: Mapping[str, Any]) -> str:
         parameters = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
     except (TypeError, ValueError):
         parameters = {}  # type: ignore[assignment]
-    shown = []
+    texts = []
     for name, value in settings.items():
         default = parameters[name].default if name in parameters else None
         if value is not default and not _are_equal(value, default):
-            shown.append(f"{name}={value_text(value)}")
-    return f"{kind.__name__}({', '.join(shown)})"
+            texts.append(f"{name}={value_text(value)}")
+    return f"{kind.__name__}({', '.join(texts)})"
 
 
 def _are_equal(a: Any, b: Any) -> bool:

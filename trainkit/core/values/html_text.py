@@ -37,11 +37,11 @@ def tag(name: str, *parts: Any, **attributes: Any) -> Html:
     >>> tag("b", "1 < 2", class_="x")
     '<b class="x">1 &lt; 2</b>'
     """
-    shown = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escape(value)}"'
         for key, value in attributes.items()
     )
-    return Html(f"<{name}{shown}>{joined(parts)}</{name}>")
+    return Html(f"<{name}{attribute_text}>{joined(parts)}</{name}>")
 
 
 def joined(parts: Iterable[Any]) -> Html:

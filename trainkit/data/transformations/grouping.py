@@ -38,14 +38,14 @@ class UniqueStage(Piped):
     def __init__(self, source: Stage) -> None:
         super().__init__(source)
         self.given: list[Leaves] = []
-        self.seen: set[Any] = set()
+        self.identities: set[Any] = set()
 
     def next(self) -> Leaves:
         while True:
             leaves = self.source.next()
             key = _identity(leaves)
-            if key not in self.seen:
-                self.seen.add(key)
+            if key not in self.identities:
+                self.identities.add(key)
                 self.given.append(leaves)
                 return leaves
 
@@ -55,7 +55,7 @@ class UniqueStage(Piped):
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.given = [list(leaves) for leaves in state["given"]]
-        self.seen = {_identity(leaves) for leaves in self.given}
+        self.identities = {_identity(leaves) for leaves in self.given}
 
 
 def _identity(leaves: Leaves) -> Any:

@@ -62,9 +62,9 @@ def in_user_terms(error: BaseException) -> BaseException:
         if any(map(_is_users, tracebacks))
         else -1
     )
-    shown = [t for i, t in enumerate(tracebacks) if i > last or _is_users(t)]
+    user_frames = [t for i, t in enumerate(tracebacks) if i > last or _is_users(t)]
     rebuilt = None
-    for tb in reversed(shown):
+    for tb in reversed(user_frames):
         rebuilt = types.TracebackType(rebuilt, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
     return error.with_traceback(rebuilt)
 

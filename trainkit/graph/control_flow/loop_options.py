@@ -19,14 +19,14 @@ class LoopOptions:
     """Options of one loop whose body is being traced.
 
     Attributes:
-        most: the largest number of rounds, `None` for any.
+        max_rounds: the largest number of rounds, `None` for any.
         variables: the symbols that stand for the loop variables in the body.
         names: what they are called in texts, as far as they have names.
         invariants: shapes of loop variables in all rounds, by their numbers.
     """
 
     def __init__(self) -> None:
-        self.most: int | None = None
+        self.max_rounds: int | None = None
         self.variables: list[Any] = []
         self.names: Sequence[str] = ()
         self.invariants: dict[int, TensorShape] = {}
@@ -88,7 +88,7 @@ def set_loop_options(
             f"set_loop_options: maximum_iterations must be an int, it is {maximum_iterations!r}; "
             "for a limit that is a tensor, compare a counter with it in the condition"
         )
-    _OPEN.loops[-1].most = max(0, maximum_iterations.__index__())
+    _OPEN.loops[-1].max_rounds = max(0, maximum_iterations.__index__())
 
 
 def _keep_invariants(value: Any, shapes: Any) -> None:

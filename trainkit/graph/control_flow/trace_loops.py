@@ -85,7 +85,7 @@ def traced_while(
 
         # Body first: a condition is traced for the shapes and dtypes that all rounds agree on.
         inner, result, placeholders = _agree(agreement, trace, lambda traced: traced[1])
-    limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
+    limits = [int(n) for n in (maximum_iterations, options.max_rounds) if n is not None]
     start, specs = agreement.start(), agreement.specs
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
     # What a condition assigns is no loop variable, so the next round would not see it. And
@@ -309,7 +309,7 @@ class _Fed:
         graph: the body; it gives the next loop variables, those assigned, and what else it gives.
         start: the loop variables before the first round.
         slots: variables whose values are loop variables, too: see `carried_slots`.
-        most: the largest number of rounds that it says of itself, `None` for any.
+        max_rounds: the largest number of rounds that it says of itself, `None` for any.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class _Fed:
 
             graph, state, fed, result, extra = _agree(agreement, trace, lambda traced: traced[3])
         self.start = agreement.start()
-        self.most = options.most
+        self.max_rounds = options.max_rounds
         with graph:
             extra_outputs = [as_output(graph, y, y, "loop's") for y in extra]
         # A dataset's own functions run between rounds, outside of the body.
@@ -408,9 +408,10 @@ def traced_scan(
     if not fed.graph.outputs and not fed.graph.has_effects:
         return [], []
     stacks = [loop_start(x) for x in stacks]
-    if fed.most is not None:
-        stacks = [_first_rows(x, fed.most) for x in stacks]
-        steps = min(steps, fed.most) if isinstance(steps, int) else _at_most(steps, fed.most)
+    if fed.max_rounds is not None:
+        stacks = [_first_rows(x, fed.max_rounds) for x in stacks]
+        smaller = min if isinstance(steps, int) else _at_most
+        steps = smaller(steps, fed.max_rounds)
     # Stacks must be tensors by now: rows of a constant counter are recognised by its values.
     by_rows = RowPlan(fed.graph, fed.count, stacks, steps)
     by_rows.apply(len(fed.start))
@@ -515,8 +516,8 @@ def traced_for_each(
 
     elements, checked = known or element_specs(source)
     fed = _Fed(outer, step, loop_vars, elements, names, "for", between=True, fixed=fixed)
-    if fed.most is not None:
-        source = _first_elements(source, fed.most)
+    if fed.max_rounds is not None:
+        source = _first_elements(source, fed.max_rounds)
     settings = {
         "body": fed.graph,
         "count": fed.count,

@@ -103,27 +103,27 @@ class Parts:
         device_results: the same of the GPU's part.
     """
 
-    def __init__(self, graph: Graph, seen: Seen) -> None:
+    def __init__(self, graph: Graph, observed: Seen) -> None:
         self.graph = graph
-        self._seen = seen
+        self._observed = observed
         self._nodes = needed_nodes(graph)
         self._assigned: list[VariableSlot] = graph.assigned
         self._fixed = self._fixed_values()
         self._check()
         operations = [node for node in self._nodes if node.kind == "op"]
         operations = [node for node in operations if node.outputs[0] not in self._fixed]
-        host_nodes = [n for n in operations if n.outputs[0] in seen.on_host]
-        device_nodes = [n for n in operations if n.outputs[0] not in seen.on_host]
+        host_nodes = [n for n in operations if n.outputs[0] in observed.on_host]
+        device_nodes = [n for n in operations if n.outputs[0] not in observed.on_host]
         self.numbers = self._numbers(device_nodes)
         results = list(dict.fromkeys([*graph.outputs, *(slot.now for slot in self._assigned)]))
-        self.host_results = [y for y in results if y in seen.on_host]
-        self.device_results = [y for y in results if y not in seen.on_host]
+        self.host_results = [y for y in results if y in observed.on_host]
+        self.device_results = [y for y in results if y not in observed.on_host]
         for_host = [*self.numbers, *self.host_results]
         self.host, self.host_sources = self._part(host_nodes, [], for_host, to_host=True)
         self.device, self.device_sources = self._part(
             device_nodes, self.numbers, self.device_results
         )
-        del self._seen
+        del self._observed
 
     @property
     def assigned(self) -> list[VariableSlot]:
@@ -139,7 +139,7 @@ class Parts:
         for node in self._nodes:
             if self._has_fixed_shapes(node, shaped):
                 shaped.update(node.outputs)
-            if not node.outputs or node.outputs[0] not in self._seen.on_host or node.effect:
+            if not node.outputs or node.outputs[0] not in self._observed.on_host or node.effect:
                 continue
             if node.kind == "constant" or (node.kind == "op" and _is_settled(node, fixed, shaped)):
                 fixed.update(node.outputs)
@@ -152,7 +152,7 @@ class Parts:
         if not all(x in shaped for x in node.inputs if isinstance(x, GraphTensor)):
             return False
         specs = [
-            Spec(self._seen.shapes[x], x.dtype) if isinstance(x, GraphTensor) else x
+            Spec(self._observed.shapes[x], x.dtype) if isinstance(x, GraphTensor) else x
             for x in node.inputs
         ]
         try:
@@ -168,22 +168,22 @@ class Parts:
         Raises:
             NotApart: with the reason.
         """
-        if len(self._seen.gpus) > 1:
+        if len(self._observed.gpus) > 1:
             raise NotApart("its arrays lie on several GPUs")
         for node in self._nodes:
             if node.kind != "op":
                 continue
             if node.effect:
                 raise NotApart(f"{_name_node(node)} does something besides its result")
-            on_host = {y in self._seen.on_host for y in node.outputs}
+            on_host = {y in self._observed.on_host for y in node.outputs}
             if len(on_host) > 1:
                 raise NotApart(f"{_name_node(node)} gives values of the CPU and of the GPU")
             reads = [x for x in node.inputs if isinstance(x, GraphTensor) and x not in self._fixed]
             if True in on_host and node.outputs[0] not in self._fixed:
-                if any(x not in self._seen.on_host and not _is_number(x) for x in reads):
+                if any(x not in self._observed.on_host and not _is_number(x) for x in reads):
                     raise NotApart(f"{_name_node(node)} brings values of the GPU to the CPU")
             elif False in on_host and any(
-                x in self._seen.on_host and self._seen.on_host[x].ndim for x in reads
+                x in self._observed.on_host and self._observed.on_host[x].ndim for x in reads
             ):
                 raise NotApart(f"{_name_node(node)} takes an array of the CPU")
 
@@ -192,7 +192,7 @@ class Parts:
         for node in device_nodes:
             for x in node.inputs:
                 varies = isinstance(x, GraphTensor) and x not in self._fixed
-                if varies and x in self._seen.on_host:
+                if varies and x in self._observed.on_host:
                     numbers[x] = None
         return list(numbers)
 
@@ -229,7 +229,7 @@ class Parts:
         return x.node.kind == "constant"
 
     def _constant(self, x: GraphTensor, to_host: bool) -> Any:
-        value = x.node.value if self._is_constant(x) else wrap(self._seen.on_host[x])
+        value = x.node.value if self._is_constant(x) else wrap(self._observed.on_host[x])
         return wrap(to_numpy(value._array)) if to_host else value
 
 
@@ -288,24 +288,27 @@ class Reader:
         return [arrays[i] for i in self._places if i >= 0]
 
 
-def without_idle_copies(graph: Graph, seen: Seen) -> tuple[Graph, Seen]:
-    """`graph` without copies to where a value lay already, and what was seen of its tensors."""
+def without_idle_copies(graph: Graph, observed: Seen) -> tuple[Graph, Seen]:
+    """`graph` without copies to where a value lay already, and what was observed of its tensors."""
     if not any(map(brings_beside, graph.nodes)):
-        return graph, seen
+        return graph, observed
     new, env = rebuilt_frame(graph)
     for node in needed_nodes(graph):
         if node.kind != "op":
             env[node.outputs[0]] = source_copied(new, node)
             continue
         inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
-        idle = brings_beside(node) and seen.places[node.inputs[0]] is seen.places[node.outputs[0]]
+        idle = (
+            brings_beside(node)
+            and observed.places[node.inputs[0]] is observed.places[node.outputs[0]]
+        )
         results = inputs[:1] if idle else copied(new, node, inputs)
         env.update(zip(node.outputs, results, strict=True))
     observations = Seen()
     for x, y in env.items():
-        if x in seen.on_host:
-            observations.on_host[y] = seen.on_host[x]
-        observations.shapes[y], observations.places[y] = seen.shapes[x], seen.places[x]
+        if x in observed.on_host:
+            observations.on_host[y] = observed.on_host[x]
+        observations.shapes[y], observations.places[y] = observed.shapes[x], observed.places[x]
     return finished(graph, new, env), observations
 
 

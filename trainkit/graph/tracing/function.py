@@ -385,8 +385,8 @@ class Function:
         self._traces += 1
         graph.outputs = [y for y in nest.flatten(result) if isinstance(y, GraphTensor)]
         labels = self._arguments.labels(args, kwargs)
-        shown = nest.map_structure(shown_argument, (tuple(symbols[0]), symbols[1]))
-        concrete = ConcreteFunction(self._name, graph, shown, result, labels)
+        arguments = nest.map_structure(shown_argument, (tuple(symbols[0]), symbols[1]))
+        concrete = ConcreteFunction(self._name, graph, arguments, result, labels)
         self._concrete[traced_key] = concrete
         self._concrete[key] = concrete
         concrete.called_at = called_at
@@ -409,10 +409,10 @@ class Function:
                 self._check_unchanged(before, symbols)
                 result = nest.map_structure(lambda y: as_result(graph, y), result)
         except BaseException as error:  # an interruption is shown in the user's lines, too
-            shown = in_user_terms(with_reason(placed(error)))
-            if shown is error:
-                raise shown  # noqa: B904 - what it came from stays as the user's code has set it
-            raise shown from error.__cause__
+            explained = in_user_terms(with_reason(placed(error)))
+            if explained is error:
+                raise explained  # noqa: B904 - what it came from stays as the user's code has set it
+            raise explained from error.__cause__
         graph.caller = None
         return graph, symbols, result, making.made
 

@@ -24,7 +24,7 @@ class ColorLayer(RandomImageLayer):
         **kwargs: `bounding_box_format` and those of `Layer`.
     """
 
-    _least = -1.0
+    _min_factor = -1.0
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ColorLayer(RandomImageLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
-        self.factor = limits(self, "factor", factor, self._least)
+        self.factor = limits(self, "factor", factor, self._min_factor)
         self.value_range = value_range_of(self, value_range)
 
     def _for_images(self, factor: Any, images: Any) -> Any:
@@ -96,7 +96,7 @@ class RandomHue(ColorLayer):
         array([  0., 255., 255.], dtype=float32)
     """
 
-    _least = 0.0
+    _min_factor = 0.0
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         side = ops.where(self._uniform((frame.batch,), 0.0, 1.0, seed) > 0.5, -1.0, 1.0)

@@ -51,14 +51,14 @@ class PackedSteps:
             states: (batch, steps, units), after each packed step.
             zero_output: whether all steps that are left out have zeros.
         """
-        shown = self.mask if zero_output else self._counts > 0
-        return self._taken(states, ops.maximum(self._counts - 1, 0), shown)
+        mask = self.mask if zero_output else self._counts > 0
+        return self._taken(states, ops.maximum(self._counts - 1, 0), mask)
 
     def last_output(self, states: Any, zero_output: bool) -> Any:
         """The last step of `spread`, (batch, units)."""
         count = self._counts[:, -1:]
-        shown = self.mask[:, -1:] if zero_output else count > 0
-        return self._taken(states, ops.maximum(count - 1, 0), shown)[:, 0]
+        mask = self.mask[:, -1:] if zero_output else count > 0
+        return self._taken(states, ops.maximum(count - 1, 0), mask)[:, 0]
 
     def last_state(self, states: Any, first: Any) -> Any:
         """The state after all steps, that before the first where none is kept."""
@@ -66,9 +66,9 @@ class PackedSteps:
         last = ops.take(self._rows(states), ops.maximum(count - 1, 0) + self._starts, axis=0)
         return ops.where(count > 0, last[:, 0], first)
 
-    def _taken(self, x: Any, positions: Any, shown: Any) -> Any:
+    def _taken(self, x: Any, positions: Any, mask: Any) -> Any:
         rows = ops.take(self._rows(x), positions + self._starts, axis=0)
-        return ops.where(ops.expand_dims(shown, -1), rows, ops.zeros((), rows.dtype))
+        return ops.where(ops.expand_dims(mask, -1), rows, ops.zeros((), rows.dtype))
 
     @staticmethod
     def _rows(x: Any) -> Any:

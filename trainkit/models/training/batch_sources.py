@@ -456,7 +456,7 @@ def feed(
     """
     steps = limits.steps(steps)
     if batch_size is not None:
-        batch_size = limits.whole(batch_size, "batch_size", least=1)
+        batch_size = limits.whole(batch_size, "batch_size", minimum=1)
     if data_adapters.is_arrays(x):
         parts = tuple(data_adapters.as_arrays(part) for part in (x, y, sample_weight))
         if class_weight:

@@ -93,9 +93,9 @@ class CompiledLoss:
         """Make the losses for targets and outputs like these, tensors or `Spec`s."""
         if self._terms is None:
             terms = _Terms(y_true, y_pred, self.names).all(self.given, self.weights)
-            shown = list(dict.fromkeys((term.path, term.name) for term in terms))
-            names = _apart([f"{name}_loss" for _, name in shown])
-            trackers = [Mean(name=name) for name in names] if len(shown) > 1 else []
+            entries = list(dict.fromkeys((term.path, term.name) for term in terms))
+            names = _apart([f"{name}_loss" for _, name in entries])
+            trackers = [Mean(name=name) for name in names] if len(entries) > 1 else []
             self._terms, self.trackers = terms, trackers
             for tracker in trackers:
                 self.added(tracker)
@@ -122,7 +122,7 @@ class CompiledLoss:
         if nest.is_nested(sample_weight):
             weights = aligned(sample_weight, y_pred, names, "sample weights")
         total = None
-        shown: dict[tuple[Path, str], Any] = {}  # losses of one name at one output are one
+        values: dict[tuple[Path, str], Any] = {}  # losses of one name at one output are one
         for path, function, factor, name in terms:
             target, output = at(targets, path), at(y_pred, path)
             if target is None:
@@ -131,12 +131,12 @@ class CompiledLoss:
             value = function(target, output, weight)
             if REPLICAS:
                 value = of_all_rows(function, value)
-            before = shown.get((path, name))
-            shown[path, name] = value if before is None else before + value
+            before = values.get((path, name))
+            values[path, name] = value if before is None else before + value
             value = value if factor == 1.0 else value * factor
             total = value if total is None else total + value
         if self.trackers:
-            for tracker, ((path, _), value) in zip(self.trackers, shown.items(), strict=True):
+            for tracker, ((path, _), value) in zip(self.trackers, values.items(), strict=True):
                 tracker.update_state(value, sample_weight=batch_size(at(y_pred, path)))
         return total
 

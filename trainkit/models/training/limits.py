@@ -71,17 +71,17 @@ def _check(value: int | None, name: str) -> int | None:
     return value
 
 
-def whole(value: Any, name: str, least: int = 0) -> int:
+def whole(value: Any, name: str, minimum: int = 0) -> int:
     """`value` as an int, where it is a whole number.
 
     Args:
         value: an int, or what stands for one, such as 3.0 or a number of NumPy.
         name: of the argument.
-        least: the smallest that is allowed.
+        minimum: the smallest that is allowed.
 
     Raises:
         TypeError: it is no whole number.
-        ValueError: it is less than `least`.
+        ValueError: it is less than `minimum`.
     """
     try:
         number = int(value) if isinstance(value, float) and value.is_integer() else index(value)
@@ -90,8 +90,8 @@ def whole(value: Any, name: str, least: int = 0) -> int:
         raise TypeError(
             f"{name} must be a whole number, got {value!r} ({type(value).__name__}){hint}"
         ) from None
-    if number < least:
-        raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}")
+    if number < minimum:
+        raise InvalidArgumentError(f"{name} must be at least {minimum}, got {value!r}")
     return number
 
 

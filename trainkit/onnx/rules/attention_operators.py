@@ -52,10 +52,10 @@ def _attention(
         batch, heads, steps, features = ops.shape(y)
         y = ops.reshape(ops.transpose(y, (0, 2, 1, 3)), (batch, steps, heads * features))
     mode = call.int("qk_matmul_output_mode", 0)
-    shown = {_RAW: raw, _CAPPED: capped, _BIASED: biased, _SOFTMAX: weights}
-    if mode not in shown:
+    by_mode = {_RAW: raw, _CAPPED: capped, _BIASED: biased, _SOFTMAX: weights}
+    if mode not in by_mode:
         raise InvalidArgumentError(f"qk_matmul_output_mode is {mode}, and not 0, 1, 2 or 3")
-    return y, *present, shown[mode]
+    return y, *present, by_mode[mode]
 
 
 def _biased(call: NodeCall, scores: Tensor, mask: Any, shift: Any, lengths: Any) -> Tensor:

@@ -67,11 +67,11 @@ def _unroll(
     is_eager = all(isinstance(x, list) or known_array(x) is not None for x in state)
     if not is_eager and (limit is None or limit > MOST_UNROLLED):
         return None
-    most = MOST_UNROLLED if trace_state.current_trace() is not None else math.inf
+    max_rounds = MOST_UNROLLED if trace_state.current_trace() is not None else math.inf
     scans: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - len(state))]
     rounds = 0
     while goes_on and (limit is None or rounds < limit):
-        if rounds == most:
+        if rounds == max_rounds:
             return None
         inputs = [np.array(rounds, np.int64), np.array(True), *state]
         decision, *outputs = call.run.results(body, inputs)

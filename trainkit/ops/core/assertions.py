@@ -54,12 +54,12 @@ def _compare(name: str, symbol: str, holds: Holds, x: Any, y: Any, message: Any)
     _check(holds(a, b), _text(name, symbol, message, None), a, b)
 
 
-def _check(condition: Any, text: str, *shown: Any) -> None:
+def _check(condition: Any, text: str, *tensors: Any) -> None:
     if isinstance(condition, SymbolicTensor):
-        assert_true(condition, *shown, message=text)
+        assert_true(condition, *tensors, message=text)
         return
     if not bool(all_(condition)):
-        values = "".join(f"\n  {t.numpy()!r}" for t in shown)
+        values = "".join(f"\n  {t.numpy()!r}" for t in tensors)
         raise InvalidArgumentError(text + values)
 
 
@@ -410,10 +410,10 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
     Example:
         >>> tk.debugging.Assert(tk.constant(1) < 2, ["one is less than two"])
     """
-    shown = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
+    tensors = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
     texts = " ".join(x for x in data if isinstance(x, str))
     text = f"Assert: the condition does not hold. {texts}".rstrip()
-    _check(convert_to_tensor(condition), text, *shown)
+    _check(convert_to_tensor(condition), text, *tensors)
 
 
 def assert_proper_iterable(values: TensorLike) -> None:

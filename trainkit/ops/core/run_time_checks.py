@@ -22,10 +22,10 @@ def _no_result(*inputs: Any, message: str) -> tuple[Spec, ...]:
     semantics=MESSAGE,
     export=True,
 )
-def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any, ...]:
+def assert_true(xp: Any, condition: Any, *values: Any, message: str) -> tuple[Any, ...]:
     """Raise unless all elements of `condition` hold."""
     if not bool(condition.all()):
-        texts = [f"\n  {devices.to_numpy(x)!r}" for x in shown]
+        texts = [f"\n  {devices.to_numpy(x)!r}" for x in values]
         raise InvalidArgumentError(message + "".join(texts))
     return ()
 

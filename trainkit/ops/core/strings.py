@@ -402,8 +402,8 @@ def format(
     parts = template.split(placeholder)
     if len(parts) != len(values) + 1:
         raise ValueError(f"strings.format: {len(parts) - 1} places for {len(values)} tensors")
-    shown = [formatted(np.asarray(convert_to_tensor(v).numpy()), summarize) for v in values]
-    return convert_to_tensor("".join(a + b for a, b in zip(parts, [*shown, ""], strict=True)))
+    texts = [formatted(np.asarray(convert_to_tensor(v).numpy()), summarize) for v in values]
+    return convert_to_tensor("".join(a + b for a, b in zip(parts, [*texts, ""], strict=True)))
 
 
 # ------------------------------------------------------------------ join and split

@@ -101,10 +101,10 @@ def _shows_an_object(window: tuple[int, ...], boxes: Any, covered: float) -> boo
     """Whether `window` shows the share `covered` of one of `boxes` (n, 4), all in pixels."""
     low = np.maximum(boxes[:, :2], window[:2])
     high = np.minimum(boxes[:, 2:], window[2:])
-    shown = np.maximum(high - low, 0).prod(axis=1)
+    overlaps = np.maximum(high - low, 0).prod(axis=1)
     area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     # A box of less than one pixel is no object.
-    return bool(((area >= 1) & (shown >= covered * area)).any())
+    return bool(((area >= 1) & (overlaps >= covered * area)).any())
 
 
 def _results(bound: Bound) -> tuple[Spec, ...]:

@@ -163,21 +163,21 @@ def _pack(d: Tensor, band: Band, operation: str) -> Tensor:
 
 
 def _matrix_sizes(band: Band, length: Any, num_rows: int, num_cols: int) -> tuple[Any, Any]:
-    """Rows and columns of matrices, -1 being the fewest that have room."""
-    fewest = length - min(band.high, 0), length + max(band.low, 0)
+    """Rows and columns of matrices, -1 being the smallest that have room."""
+    smallest = length - min(band.high, 0), length + max(band.low, 0)
     if num_rows == num_cols == -1:
-        n = _numbers(length).maximum(*fewest)
+        n = _numbers(length).maximum(*smallest)
         return n, n
-    rows = fewest[0] if num_rows == -1 else num_rows
-    columns = fewest[1] if num_cols == -1 else num_cols
+    rows = smallest[0] if num_rows == -1 else num_rows
+    columns = smallest[1] if num_cols == -1 else num_cols
     if not isinstance(length, int):
         return rows, columns
-    few = rows < fewest[0] or columns < fewest[1]
-    if few or (rows != fewest[0] and columns != fewest[1]):
+    few = rows < smallest[0] or columns < smallest[1]
+    if few or (rows != smallest[0] and columns != smallest[1]):
         raise InvalidArgumentError(
             f"diag: a matrix ({rows}, {columns}) does not have diagonals {band.low} to {band.high} "
-            f"of {length} elements; that has {fewest[0]} rows and {fewest[1]} columns or more, and "
-            "one of them is just that"
+            f"of {length} elements; that has {smallest[0]} rows and {smallest[1]} columns or more, "
+            "and one of them is just that"
         )
     return rows, columns
 

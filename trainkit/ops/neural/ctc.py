@@ -127,17 +127,17 @@ def _total(xp: ArrayModule, alpha: Array, states: _States) -> Array:
 def _loss_rule(
     logits: Spec, target: Spec, target_length: Spec, output_length: Spec, *, blank: int
 ) -> Spec:
-    shown = (
+    shape_lines = (
         f"  output         {logits.shape}   (batch, time, classes)\n"
         f"  target         {target.shape}   (batch, labels)\n"
         f"  target_length  {target_length.shape}\n  output_length  {output_length.shape}"
     )
     ranks = tuple(len(s.shape) for s in (logits, target, target_length, output_length))
     if ranks != (3, 2, 1, 1):
-        raise ShapeError(f"ctc_loss: the inputs have the wrong number of axes.\n{shown}")
+        raise ShapeError(f"ctc_loss: the inputs have the wrong number of axes.\n{shape_lines}")
     batches = {s.shape[0] for s in (logits, target, target_length, output_length)} - {None}
     if len(batches) > 1:
-        raise ShapeError(f"ctc_loss: the batch sizes differ.\n{shown}")
+        raise ShapeError(f"ctc_loss: the batch sizes differ.\n{shape_lines}")
     return Spec(logits.shape[:1], logits.dtype)
 
 
@@ -219,9 +219,9 @@ def ctc_gradient(
     posteriors = xp.exp(xp.minimum(alpha + beta - chance[:, None, None], 0))
     share = _by_class(xp, posteriors, states.classes, scores.shape[-1])
     times = xp.arange(scores.shape[1])[None, :]
-    heard = times < output_length[:, None]
-    slope = xp.where(heard[..., None], xp.exp(scores) - share, 0)
-    return (slope * g[:, None, None]).astype(logits.dtype)
+    is_counted = times < output_length[:, None]
+    gradient = xp.where(is_counted[..., None], xp.exp(scores) - share, 0)
+    return (gradient * g[:, None, None]).astype(logits.dtype)
 
 
 def _by_class(xp: ArrayModule, posteriors: Array, classes: Array, count: int) -> Array:

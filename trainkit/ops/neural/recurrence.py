@@ -51,11 +51,11 @@ def _check(
     if not fits:
         shapes = [("projected", projected), *((f"state {i}", s) for i, s in enumerate(states))]
         shapes += [("kernel", kernel)] + [("bias", bias)] * (bias is not None)
-        shown = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in shapes)
+        shape_lines = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in shapes)
         and_bias = "" if bias is None else f", and a bias ({count} units,)"
         raise ShapeError(
             f"{op}: projected must be (batch, steps, {count} units), each state (batch, units), "
-            f"and the recurrent kernel (units, {count} units){and_bias}.\n{shown}"
+            f"and the recurrent kernel (units, {count} units){and_bias}.\n{shape_lines}"
         )
 
 

@@ -230,8 +230,8 @@ def geomspace(
         array([  1.,  10., 100.], dtype=float32)
     """
     low, high = promoted(start, stop)
-    wide = shapes.float_dtype(low.dtype)
-    low, high = cast(low, wide), cast(high, wide)
+    float_dtype = shapes.float_dtype(low.dtype)
+    low, high = cast(low, float_dtype), cast(high, float_dtype)
     logs = linspace(log(absolute(low)), log(absolute(high)), num, endpoint, axis=axis)
     signs = linspace(sign(low), sign(low), num, endpoint, axis=axis)
     values = multiply(signs, exp(logs))

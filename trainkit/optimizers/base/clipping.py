@@ -101,9 +101,9 @@ class ClipLimits:
         bounds = dict(zip(CLIPPING, (norm, value, global_norm), strict=True))
         bounds = {name: bound for name, bound in bounds.items() if bound is not None}
         if len(bounds) > 1:
-            shown = ", ".join(f"{name}={bound}" for name, bound in bounds.items())
+            settings = ", ".join(f"{name}={bound}" for name, bound in bounds.items())
             raise ValueError(
-                f"only one of clipnorm, clipvalue and global_clipnorm can be set, got {shown}"
+                f"only one of clipnorm, clipvalue and global_clipnorm can be set, got {settings}"
             )
         for name, bound in bounds.items():
             # to Python a bool is an int, and `clipnorm=True` would clip at 1

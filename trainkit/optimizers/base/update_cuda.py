@@ -135,6 +135,7 @@ _TEXT = """\
 
 
 def _source(program: FlatProgram) -> KernelSource:
+    """The CUDA kernel that steps many weights by one rule, each thread some elements at a time."""
     real, vector = type_of(program.dtype), name_of(program.dtype)
     each = min(EACH, ALIGNMENT // program.dtype.itemsize)  # more would not leave registers enough
     buffers = range(len(program.arrays))

@@ -117,10 +117,10 @@ def _facts_part(facts: dict[str, Any]) -> str:
     ]
     for name, (value, epoch) in list(facts["best"].items())[:_MOST_NAMES]:
         cells.append((f"Best {name}", f"{number(value)}, epoch {epoch + 1}"))
-    shown = [
+    rows = [
         f"<div><span>{_text(name)}</span>{_text(value)}</div>" for name, value in cells if value
     ]
-    return f'<div class="facts">{"".join(shown)}</div>'
+    return f'<div class="facts">{"".join(rows)}</div>'
 
 
 def _charts_part(pairs: list[CurvePair], last_step: int) -> str:
@@ -162,8 +162,8 @@ def _details_part(run: JournaledRun, facts: dict[str, Any]) -> str:
     lines.append(f"run {facts['id']}, from {facts['folder']}")
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
     names = ("versions", "platform", "processor", "blas", "threads", "device", "seed")
-    shown = {name: run.header[name] for name in names if name in run.header}
-    text = escape(printable(json.dumps(shown, indent=1, ensure_ascii=False))[:20_000])
+    header = {name: run.header[name] for name in names if name in run.header}
+    text = escape(printable(json.dumps(header, indent=1, ensure_ascii=False))[:20_000])
     return (
         f"<h2>About</h2><ul>{items}</ul>"
         f"<details><summary>Environment</summary><pre>{text}</pre></details>"

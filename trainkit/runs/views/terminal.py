@@ -47,8 +47,8 @@ class Terminal(NamedTuple):
         return "~" if self.is_ascii else "…"
 
     def _encodable(self, text: object) -> str:
-        shown = str(text)
-        return shown.encode("ascii", "backslashreplace").decode() if self.is_ascii else shown
+        string = str(text)
+        return string.encode("ascii", "backslashreplace").decode() if self.is_ascii else string
 
 
 def terminal_of(stream: Any) -> Terminal:

@@ -23,12 +23,12 @@ def clipped(text: object, width: int, more: str = "…") -> str:
         width: columns.
         more: what stands for the rest, where it is longer.
     """
-    shown = printable_line(text)
-    if width_of(shown) <= width:
-        return shown
+    line = printable_line(text)
+    if width_of(line) <= width:
+        return line
     room, columns = max(width - width_of(more), 0), 0
     letters: list[str] = []
-    for letter in shown:
+    for letter in line:
         columns += width_of(letter)
         if columns > room:
             break
@@ -38,9 +38,9 @@ def clipped(text: object, width: int, more: str = "…") -> str:
 
 def padded(text: object, width: int, right: bool = False, more: str = "…") -> str:
     """The same, filled up with spaces."""
-    shown = clipped(text, width, more)
-    space = " " * max(width - width_of(shown), 0)
-    return space + shown if right else shown + space
+    cell = clipped(text, width, more)
+    space = " " * max(width - width_of(cell), 0)
+    return space + cell if right else cell + space
 
 
 def number(value: float | None) -> str:

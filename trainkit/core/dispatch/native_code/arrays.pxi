@@ -3,8 +3,8 @@
 
 cdef inline object array_of(object x):
     """The array of an exact `Tensor`, or `None`."""
-    cdef PyObject *held = (<PyObject **>((<char *><PyObject *>x) + ARRAY))[0]
-    return <object>held if held is not NULL else None
+    cdef PyObject *pointer = (<PyObject **>((<char *><PyObject *>x) + ARRAY))[0]
+    return <object>pointer if pointer is not NULL else None
 
 
 cdef inline object wrap(object array):
@@ -57,8 +57,8 @@ cdef inline object plain(object array):
 
 
 cdef inline bint in_order(PyArrayObject *a) noexcept:
-    cdef int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
-    return PyArray_FLAGS(a) & wanted == wanted
+    cdef int flags = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+    return PyArray_FLAGS(a) & flags == flags
 
 
 cdef inline bint same_shape(PyArrayObject *a, PyArrayObject *b) noexcept:

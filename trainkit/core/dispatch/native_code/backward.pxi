@@ -10,54 +10,54 @@ cdef class Step:
     """One kernel of a gradient rule.
 
     An operand is the number of a register (0 `g`, 1 `y`, 2 and 3 the inputs, then the results of
-    steps), or -1 for what stands in `given`.
+    steps), or -1 for what stands in `constants`.
     """
 
     cdef Loops loops
     cdef object kernel
     cdef dict settings
     cdef int count
-    cdef int places[2]
+    cdef int registers[2]
     cdef bint turned[2]
-    cdef object given
+    cdef object constants
     cdef Py_ssize_t element_limit
 
-    def __cinit__(self, kind, kernel, places, given, settings):
-        self.count = len(places)
+    def __cinit__(self, kind, kernel, registers, constants, settings):
+        self.count = len(registers)
         if not 1 <= self.count <= 2:
             raise ValueError("a step has one or two operands")
         for i in range(self.count):
-            self.places[i] = places[i]
+            self.registers[i] = registers[i]
         self.kernel, self.settings = kernel, settings
-        self.given = tuple([np.asarray(x) if isinstance(x, np.generic) else x for x in given])
+        self.constants = tuple([np.asarray(x) if isinstance(x, np.generic) else x for x in constants])
         if kind == "ufunc":
             self.loops = Loops(kernel)
         elif kind == "product":
             self.element_limit = kernel
             self.turned[0], self.turned[1] = settings["turned"]
 
-    cdef inline object operand(self, int i, object g, object y, object a, object b, list made):
-        cdef int place = self.places[i]
-        if place < 0:
-            return <object>PyTuple_GET_ITEM(self.given, i)
-        if place == 0:
+    cdef inline object operand(self, int i, object g, object y, object a, object b, list results):
+        cdef int register = self.registers[i]
+        if register < 0:
+            return <object>PyTuple_GET_ITEM(self.constants, i)
+        if register == 0:
             return g
-        if place == 1:
+        if register == 1:
             return y
-        if place == 2:
+        if register == 2:
             return a
-        if place == 3:
+        if register == 3:
             return b
-        return made[place - 4]
+        return results[register - 4]
 
-    cdef object do(self, object g, object y, object a, object b, list made):
+    cdef object do(self, object g, object y, object a, object b, list results):
         """The result, or `None` where the step is not for this module."""
-        p = self.operand(0, g, y, a, b, made)
+        p = self.operand(0, g, y, a, b, results)
         if self.count == 1:
             if self.loops is not None:
                 return apply1(self.loops, p) if is_array(p) else None
             return plain(self.kernel(np, p, **self.settings) if self.settings else self.kernel(np, p))
-        q = self.operand(1, g, y, a, b, made)
+        q = self.operand(1, g, y, a, b, results)
         if self.element_limit:
             return self.product(p, q)
         if self.loops is None:
@@ -92,17 +92,17 @@ cdef class Rule:
 
     cdef object gradient(self, object g, object y, object a, object b):
         cdef Py_ssize_t i, count = PyTuple_GET_SIZE(self.steps)
-        cdef list made = None
+        cdef list results = None
         if count == 0:
             return g
         if count > 1:
-            made = []
+            results = []
         for i in range(count):
-            result = (<Step><object>PyTuple_GET_ITEM(self.steps, i)).do(g, y, a, b, made)
+            result = (<Step><object>PyTuple_GET_ITEM(self.steps, i)).do(g, y, a, b, results)
             if result is None:
                 return None
-            if made is not None:
-                made.append(result)
+            if results is not None:
+                results.append(result)
         return plain(result)
 
 
@@ -120,19 +120,19 @@ cdef class CompiledVjp:
     cdef object summed
     cdef Rule first
     cdef Rule second
-    cdef bint known
+    cdef bint has_rules
 
     def __cinit__(self, reference, rules, summed):
         self.reference, self.summed = reference, summed
         if rules is not None:
-            self.known = True
+            self.has_rules = True
             self.first = None if rules[0] is None else Rule(rules[0])
             if len(rules) == 2:
                 self.second = None if rules[1] is None else Rule(rules[1])
 
     cdef bint one(self, object output, object g, object x, needed, dict grads) except -1:
         """Pass an entry of one input; False, and nothing is done, if that is not for this module."""
-        if not self.known or not PyArray_SIZE(<PyArrayObject *>g) <= DIRECT:
+        if not self.has_rules or not PyArray_SIZE(<PyArrayObject *>g) <= DIRECT:
             return False
         if self.first is None or x not in needed:
             return True
@@ -155,7 +155,7 @@ cdef class CompiledVjp:
     cdef bint two(self, object output, object g, object x1, object x2, needed, dict grads) except -1:
         """The same for an entry of two inputs, one of which may be a number."""
         cdef bint number1 = Py_TYPE(x1) is not TENSOR, number2 = Py_TYPE(x2) is not TENSOR
-        if not self.known or not PyArray_SIZE(<PyArrayObject *>g) <= DIRECT:
+        if not self.has_rules or not PyArray_SIZE(<PyArrayObject *>g) <= DIRECT:
             return False
         y = plain(array_of(output))
         a = x1 if number1 else plain(array_of(x1))
@@ -180,16 +180,16 @@ cdef class CompiledVjp:
 
 cdef int accumulate(dict grads, object x, object gx) except -1:
     """Add an array to the gradient by `x`, in the memory of the one before if that is nobody's."""
-    cdef PyObject *held = PyDict_GetItemWithError(grads, x)
+    cdef PyObject *pointer = PyDict_GetItemWithError(grads, x)
     cdef PyArrayObject *to
-    if held is NULL:
+    if pointer is NULL:
         return PyDict_SetItem(grads, x, gx)
-    before = <object>held
+    before = <object>pointer
     if is_array(before) and is_array(gx):
         to = <PyArrayObject *>before
         if (
             PyArray_SIZE(to) >= SMALL
-            and is_sole(held, 2)  # in the dict, and here
+            and is_sole(pointer, 2)  # in the dict, and here
             and PyArray_FLAGS(to) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA)
             == NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA
             and PyArray_DESCR(to) is PyArray_DESCR(<PyArrayObject *>gx)
@@ -222,14 +222,14 @@ cdef int add_to(object total, object more) except -1:
     return 0
 
 
-def backward_pass(dict tracked, dict grads, needed, set kept, vjps_of, of_many, other, on_tensors):
+def backward_pass(dict tracked, dict grads, needed, set lasting, vjps_of, of_many, other, on_tensors):
     """Do what `autodiff.backward._backward_pass_on_arrays` does.
 
     Args:
         tracked: the record of a tape, which is used up.
         grads: arrays by tensor.
         needed: holds the tensors whose gradient is of use.
-        kept: tensors whose gradient stays.
+        lasting: tensors whose gradient stays.
         vjps_of: gives the vjps of a primitive that has none yet.
         of_many: passes an entry that gave several results.
         other: passes any other entry.
@@ -239,21 +239,21 @@ def backward_pass(dict tracked, dict grads, needed, set kept, vjps_of, of_many, 
         What a rule gave that are no plain tensors, else `None`.
     """
     cdef bint keeps = False, has_needed = needed is not tracked, stays
-    cdef PyObject *held
+    cdef PyObject *pointer
     cdef set sums = set()
-    for x in kept:
+    for x in lasting:
         if tracked[x] is not None:  # a result, which is not only watched
             keeps = True
     while tracked:
         output, entry = tracked.popitem()
         if entry is None:
             continue
-        held = PyDict_GetItemWithError(grads, output)
-        stays = keeps and output in kept
+        pointer = PyDict_GetItemWithError(grads, output)
+        stays = keeps and output in lasting
         if has_needed and not stays:
             needed.discard(output)
-        if held is not NULL:
-            g = <object>held
+        if pointer is not NULL:
+            g = <object>pointer
             if not stays:
                 PyDict_DelItem(grads, output)
             if passed(entry, output, g, needed, grads, sums, vjps_of):
@@ -266,7 +266,7 @@ def backward_pass(dict tracked, dict grads, needed, set kept, vjps_of, of_many, 
             else:
                 unusual = on_tensors(entry, output, wrap(g), grads, needed, sums)
         elif type(output) is tuple:
-            unusual = of_many(entry, output, grads, needed, kept, sums)
+            unusual = of_many(entry, output, grads, needed, lasting, sums)
         else:
             continue
         if unusual is not None:
@@ -279,18 +279,18 @@ cdef bint jointly(
 ) except -1:
     """Pass an entry by its joint rule on arrays; False if that declines."""
     cdef Py_ssize_t i, count = PyTuple_GET_SIZE(entry)
-    given, wanted = [g, array_of(output)], []
+    arrays, needs = [g, array_of(output)], []
     for i in range(2, count):
         x = <object>PyTuple_GET_ITEM(entry, i)
-        given.append(array_of(x) if Py_TYPE(x) is TENSOR else x)
-        wanted.append(x in needed)
+        arrays.append(array_of(x) if Py_TYPE(x) is TENSOR else x)
+        needs.append(x in needed)
     settings = <object>PyTuple_GET_ITEM(entry, 1)
-    found = rule(*given, needed=wanted, **(settings or {}))
-    if found is NotImplemented:
+    gradients = rule(*arrays, needed=needs, **(settings or {}))
+    if gradients is NotImplemented:
         return False
     i = 2
-    for gx in found:
-        if wanted[i - 2] and gx is not None:
+    for gx in gradients:
+        if needs[i - 2] and gx is not None:
             accumulate(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
         i += 1
     if i != count:

@@ -19,13 +19,13 @@ cdef object read(object variable):
 cdef int note(object tape, object variable, object value) except -1:
     """Tell a tape of a read; a first read of the usual kind is noted here."""
     cdef dict reads, tracked
-    cdef list seen
+    cdef list values
     cdef cnp.PyArray_Descr *descr
     if Py_TYPE(tape) is TAPE:
         reads = tape._reads
         key = PyLong_FromVoidPtr(<PyObject *>variable)
-        known = reads.get(key)
-        if known is None:
+        read = reads.get(key)
+        if read is None:
             if not tape._watches_variables or not variable.trainable:
                 return 0
             array = array_of(value) if Py_TYPE(value) is TENSOR else None
@@ -39,8 +39,8 @@ cdef int note(object tape, object variable, object value) except -1:
                     (<set>tape._leaves).add(value)
                     return 0
         else:
-            seen = <list>(<tuple>known)[1]
-            if seen[PyList_GET_SIZE(seen) - 1] is value:
+            values = <list>(<tuple>read)[1]
+            if values[PyList_GET_SIZE(values) - 1] is value:
                 return 0
     tape.note_variable(variable, value)
     return 0
@@ -68,12 +68,12 @@ cdef class Op:
         `NOTHING` stands for what was not given.
         """
         if x2 is NOTHING:
-            given = extra if x1 is NOTHING else (x1,) + extra
+            arguments = extra if x1 is NOTHING else (x1,) + extra
         elif x1 is NOTHING:
             return self.reference(x2=x2)
         else:
-            given = (x1, x2) + extra
-        return self.reference(*given, **settings)
+            arguments = (x1, x2) + extra
+        return self.reference(*arguments, **settings)
 
     cdef object by_names(self, object x1, object x2, tuple extra, object x, object y):
         """The same for inputs that may have TensorFlow's names, `x` and `y`, in place of numbers."""
@@ -210,36 +210,38 @@ cdef class TunedKernel:
     Args:
         body: serves all arrays.
         run: takes the same but `xp`; gives `None` where the body is to do it.
-        fewest: how many elements an input has to have for `run` to be asked.
-        place: which input that is.
-        fewest_beside: how many the one behind it has to have instead.
+        min_size: how many elements an input has to have for `run` to be asked.
+        position: which input that is.
+        min_size_beside: how many the one behind it has to have instead.
     """
 
     cdef object body
     cdef object run
-    cdef Py_ssize_t fewest
-    cdef Py_ssize_t place
-    cdef Py_ssize_t fewest_beside
+    cdef Py_ssize_t min_size
+    cdef Py_ssize_t position
+    cdef Py_ssize_t min_size_beside
 
-    def __init__(self, body, run, Py_ssize_t fewest, Py_ssize_t place, Py_ssize_t fewest_beside):
+    def __init__(
+        self, body, run, Py_ssize_t min_size, Py_ssize_t position, Py_ssize_t min_size_beside
+    ):
         self.body, self.run = body, run
-        self.fewest, self.place, self.fewest_beside = fewest, place, fewest_beside
+        self.min_size, self.position, self.min_size_beside = min_size, position, min_size_beside
 
     cdef inline bint is_for(self, object x, object beside) noexcept:
         if not is_array(x):
             return False
-        if PyArray_SIZE(<PyArrayObject *>x) >= self.fewest:
+        if PyArray_SIZE(<PyArrayObject *>x) >= self.min_size:
             return True
-        return is_array(beside) and PyArray_SIZE(<PyArrayObject *>beside) >= self.fewest_beside
+        return is_array(beside) and PyArray_SIZE(<PyArrayObject *>beside) >= self.min_size_beside
 
-    def __call__(self, *given, **settings):
-        cdef Py_ssize_t place = self.place + 1, count = PyTuple_GET_SIZE(given)
-        beside = given[place + 1] if place + 1 < count else None
-        if place < count and self.is_for(given[place], beside):
-            found = self.run(*given[1:], **settings)
-            if found is not None:
-                return found
-        return self.body(*given, **settings)
+    def __call__(self, *arguments, **settings):
+        cdef Py_ssize_t position = self.position + 1, count = PyTuple_GET_SIZE(arguments)
+        beside = arguments[position + 1] if position + 1 < count else None
+        if position < count and self.is_for(arguments[position], beside):
+            result = self.run(*arguments[1:], **settings)
+            if result is not None:
+                return result
+        return self.body(*arguments, **settings)
 
 
 cdef object tensor_of_number(object x, cnp.PyArray_Descr *descr):
@@ -286,7 +288,7 @@ cdef class Kernel(Op):
     cdef object bfloat16
     cdef bint one_dtype
     cdef bint floats_only
-    cdef Py_ssize_t fewest
+    cdef Py_ssize_t min_inputs
     cdef Direct direct
     cdef Formula formula
     cdef bint asks_for_steps
@@ -303,7 +305,7 @@ cdef class Kernel(Op):
             self.element_limit = most_elements(self.direct, facets.tuned)
         self.keeps_input = bool(facets.logits_of)
         self.kernel = primitive.body
-        self.fewest = primitive.fewest_inputs
+        self.min_inputs = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
         if self.tuned is not None:
             self.on_bfloat16, self.bfloat16 = facets.tuned.on_bfloat16, facets.tuned.bfloat16
@@ -396,14 +398,15 @@ cdef class Kernel(Op):
 
     cdef object by_tuned(self, list ready, dict settings):
         """What the tuned kernel gives; `None` where the body is to do it."""
-        cdef Py_ssize_t place = self.tuned.place + 1, count = PyList_GET_SIZE(ready)
-        if place >= count:
+        cdef Py_ssize_t position = self.tuned.position + 1, count = PyList_GET_SIZE(ready)
+        if position >= count:
             return None
         if self.on_bfloat16 is not None:
-            x = ready[place]
+            x = ready[position]
             if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.bfloat16:
                 return self.on_bfloat16(*ready[1:], **settings)
-        if not self.tuned.is_for(ready[place], ready[place + 1] if place + 1 < count else None):
+        beside = ready[position + 1] if position + 1 < count else None
+        if not self.tuned.is_for(ready[position], beside):
             return None
         return self.tuned.run(*ready[1:], **settings)
 
@@ -421,8 +424,8 @@ cdef class Kernel(Op):
             if not self.differentiable():
                 tape.note_exit(self.primitive.name, inputs)
                 continue
-            given = settings if PyDict_Size(settings) else None
-            PyDict_SetItem(tracked, y, (self.primitive, given) + inputs)
+            any_settings = settings if PyDict_Size(settings) else None
+            PyDict_SetItem(tracked, y, (self.primitive, any_settings) + inputs)
             if type(y) is tuple:
                 for part in y:
                     PyDict_SetItem(tracked, part, None)
@@ -463,7 +466,7 @@ def general(primitive, reference, bint one_dtype, bint floats_only):
     cdef Kernel self = Kernel(primitive, reference, one_dtype, floats_only)
 
     def op(*inputs, name=None, **settings):
-        if enabled and PyTuple_GET_SIZE(inputs) >= self.fewest:  # others come by their names
+        if enabled and PyTuple_GET_SIZE(inputs) >= self.min_inputs:  # others come by their names
             y = self.run(inputs, settings)
             if y is not None:
                 return y

@@ -8,13 +8,13 @@ cdef enum:
     # Elements at a time, of which the operands of a step fit into the first cache.
     BLOCK = 2048
     # Bytes between results in scratch memory, so that they don't lie a multiple of 4096 apart:
-    # processors take a read behind a write at such a distance for one of the same place.
+    # processors take a read behind a write at such a distance for one of the same address.
     GAP = 192
 
 
 cdef struct Operand:
-    # The place of an input or a step; -1 for a number.
-    int place
+    # The number of an input or a step; -1 for a number.
+    int source
     # The number, or where in the list of settings it is from, else -1.
     int named
     double number
@@ -40,11 +40,11 @@ cdef class Formula:
         cdef list free = []
         self.inputs, self.count = inputs, len(steps)
         self.loops, self.names = [], []
-        for i, (ufunc, places, step_numbers) in enumerate(steps):
+        for i, (ufunc, sources, step_numbers) in enumerate(steps):
             self.loops.append(Loops(ufunc))
-            self.operand_counts[i] = len(places)
-            for k, (place, number) in enumerate(zip(places, step_numbers)):
-                self.operands[i][k].place, self.operands[i][k].named = place, -1
+            self.operand_counts[i] = len(sources)
+            for k, (source, number) in enumerate(zip(sources, step_numbers)):
+                self.operands[i][k].source, self.operands[i][k].named = source, -1
                 self.operands[i][k].number = 0
                 if type(number) is str:
                     if number not in self.names:
@@ -52,8 +52,8 @@ cdef class Formula:
                     self.operands[i][k].named = self.names.index(number)
                 elif number is not None:
                     self.operands[i][k].number = number
-                elif place >= inputs:
-                    last_uses[place - inputs] = i
+                elif source >= inputs:
+                    last_uses[source - inputs] = i
         for i in range(self.count - 1):
             if free:
                 self.slots[i] = free.pop()
@@ -135,11 +135,11 @@ cdef class Formula:
             has_number = False
             for k in range(count):
                 operand = &self.operands[i][k]
-                if operand.place >= self.inputs:
-                    args[k] = scratch + self.slots[operand.place - self.inputs] * slot_bytes
+                if operand.source >= self.inputs:
+                    args[k] = scratch + self.slots[operand.source - self.inputs] * slot_bytes
                     steps[k] = step
-                elif operand.place >= 0:
-                    args[k], steps[k] = bases[operand.place] + offset, step
+                elif operand.source >= 0:
+                    args[k], steps[k] = bases[operand.source] + offset, step
                 else:
                     doubles[k] = operand.number if operand.named < 0 else numbers[operand.named]
                     floats[k] = <float>doubles[k]
@@ -155,16 +155,16 @@ cdef class Formula:
 cdef bint number_of(object x, double *number) noexcept:
     """Whether `x` is a Python number that a float64 holds as it is."""
     cdef int overflow = 0
-    cdef long long whole
+    cdef long long integer
     if type(x) is float:
         number[0] = <double>x
         return True
     if type(x) is not int:
         return False
-    whole = PyLong_AsLongLongAndOverflow(x, &overflow)
-    if overflow or whole > 1 << 53 or whole < -(1 << 53):
+    integer = PyLong_AsLongLongAndOverflow(x, &overflow)
+    if overflow or integer > 1 << 53 or integer < -(1 << 53):
         return False
-    number[0] = <double>whole
+    number[0] = <double>integer
     return True
 
 

@@ -94,7 +94,7 @@ def usual_lines(
     cdef double now, total, loss, before, seconds
     cdef double[MOST_NUMBERS] metrics
     cdef long long epoch = reader.epoch, rows = reader.rows, mean_rows = reader.mean_rows
-    cdef long long step = reader.step, of_step, of_rows, seen, rows_before
+    cdef long long step = reader.step, of_step, of_rows, rows_so_far, rows_before
     cdef bint averages = bool(reader.averages)
     cdef object rate = reader.rate, item, digest
     cdef char[LINE] text
@@ -127,15 +127,15 @@ def usual_lines(
             seconds = now - end
             if count < 0 or not total - waited > 5e-8 or not isfinite(seconds):
                 break
-            seen = rows + of_rows
+            rows_so_far = rows + of_rows
             before = loss
             if averages and of_rows:
-                if seen > of_rows:
-                    if seen == mean_rows:
+                if rows_so_far > of_rows:
+                    if rows_so_far == mean_rows:
                         break
-                    loss = (loss * seen - mean * mean_rows) / (seen - mean_rows)
+                    loss = (loss * rows_so_far - mean * mean_rows) / (rows_so_far - mean_rows)
                 else:
-                    loss = loss * seen / seen
+                    loss = loss * rows_so_far / rows_so_far
                 if not isfinite(loss):
                     break
             at = HASH + snprintf(
@@ -161,8 +161,8 @@ def usual_lines(
             # from here on the item counts
             digest = sha256(text[:at]).digest()
             if averages and of_rows:
-                mean, mean_rows = before, seen
-            rows, waited, step, end = seen, total, of_step, now
+                mean, mean_rows = before, rows_so_far
+            rows, waited, step, end = rows_so_far, total, of_step, now
             memcpy(text + at, b',"c":"', 6)
             for i in range(4):
                 byte = (<bytes>digest)[i]

@@ -243,7 +243,7 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
     cdef cnp.npy_intp n = PyArray_SIZE(a)
     cdef int overflow = 0
-    cdef long long whole
+    cdef long long integer
     cdef double number_double
     cdef float number_float
     cdef char *args[3]
@@ -256,10 +256,10 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     if type(number) is float:
         number_double = <double>number
     else:
-        whole = PyLong_AsLongLongAndOverflow(number, &overflow)
-        if overflow or whole > 1 << 53 or whole < -(1 << 53):
+        integer = PyLong_AsLongLongAndOverflow(number, &overflow)
+        if overflow or integer > 1 << 53 or integer < -(1 << 53):
             return None
-        number_double = <double>whole
+        number_double = <double>integer
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
     args[at_array] = PyArray_BYTES(a)
     steps[at_array] = step_of(a, n)

@@ -22,7 +22,7 @@ cdef struct OwnLoop:
     bint beside_number
 
 
-cdef void greatest(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_first) noexcept nogil:
+cdef void largest(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_first) noexcept nogil:
     """max(a, b), one of which is a number. Of equal ones, as 0.0 and -0.0 are, it is the second."""
     cdef cnp.npy_intp i
     cdef Float number = a[0] if number_first else b[0]
@@ -37,7 +37,7 @@ cdef void greatest(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_fir
             y[i] = number if a[i] <= number else a[i]
 
 
-cdef void least(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_first) noexcept nogil:
+cdef void smallest(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_first) noexcept nogil:
     cdef cnp.npy_intp i
     cdef Float number = a[0] if number_first else b[0]
     if number != number:
@@ -57,20 +57,20 @@ cdef void signs(Float *x, Float *y, cnp.npy_intp n) noexcept nogil:
         y[i] = x[i] if x[i] != x[i] else <Float>((x[i] > 0) - (x[i] < 0))
 
 
-cdef void greatest_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    greatest(<float *>args[0], <float *>args[1], <float *>args[2], n, steps[0] == 0)
+cdef void largest_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    largest(<float *>args[0], <float *>args[1], <float *>args[2], n, steps[0] == 0)
 
 
-cdef void greatest_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    greatest(<double *>args[0], <double *>args[1], <double *>args[2], n, steps[0] == 0)
+cdef void largest_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    largest(<double *>args[0], <double *>args[1], <double *>args[2], n, steps[0] == 0)
 
 
-cdef void least_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    least(<float *>args[0], <float *>args[1], <float *>args[2], n, steps[0] == 0)
+cdef void smallest_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    smallest(<float *>args[0], <float *>args[1], <float *>args[2], n, steps[0] == 0)
 
 
-cdef void least_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    least(<double *>args[0], <double *>args[1], <double *>args[2], n, steps[0] == 0)
+cdef void smallest_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    smallest(<double *>args[0], <double *>args[1], <double *>args[2], n, steps[0] == 0)
 
 
 cdef void signs_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
@@ -82,8 +82,8 @@ cdef void signs_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept n
 
 
 cdef OwnLoop[3] OWN_LOOPS
-OWN_LOOPS[0] = OwnLoop("maximum", greatest_f32, greatest_f64, True)
-OWN_LOOPS[1] = OwnLoop("minimum", least_f32, least_f64, True)
+OWN_LOOPS[0] = OwnLoop("maximum", largest_f32, largest_f64, True)
+OWN_LOOPS[1] = OwnLoop("minimum", smallest_f32, smallest_f64, True)
 OWN_LOOPS[2] = OwnLoop("sign", signs_f32, signs_f64, False)
 
 
@@ -152,12 +152,12 @@ cdef inline float rest_of(float a, float b, int *unusual) noexcept nogil:
     whole number times the divisor and what is left are exact there.
     """
     cdef double quotient = <double>a / <double>b
-    # False for NaN, too, and for a divisor that is 0; 0 * inf would be no rest.
+    # False for NaN, too, and for a divisor that is 0; 0 * inf would be no remainder.
     unusual[0] |= 1 - (fabs(quotient) < 268435456.0) * (fabs(b) <= 3.4028234663852886e38)
     return <float>(<double>a - <double><int>quotient * <double>b)
 
 
-# What follows the rest is done in float32, as NumPy does it. These give False, and nothing of use,
+# What follows the remainder is done in float32, as NumPy does it. These give False, and nothing of use,
 # where an operand is unusual.
 
 
@@ -165,18 +165,20 @@ cdef bint rests(const float *a, const float *b, float *y, Py_ssize_t n) noexcept
     """a % b, which has the sign of `b`."""
     cdef Py_ssize_t i
     cdef int unusual = 0
-    cdef float rest
+    cdef float remainder
     for i in range(n):
-        rest = rest_of(a[i], b[i], &unusual)
-        rest = rest + (b[i] if (rest != 0) & ((rest < 0) != (b[i] < 0)) else <float>0)
-        y[i] = copysignf(0, b[i]) if rest == 0 else rest
+        remainder = rest_of(a[i], b[i], &unusual)
+        remainder = remainder + (
+            b[i] if (remainder != 0) & ((remainder < 0) != (b[i] < 0)) else <float>0
+        )
+        y[i] = copysignf(0, b[i]) if remainder == 0 else remainder
     return unusual == 0
 
 
 cdef bint rests_towards_zero(
     const float *a, const float *b, float *y, Py_ssize_t n
 ) noexcept nogil:
-    """The rest of a / b that has the sign of `a`."""
+    """The remainder of a / b that has the sign of `a`."""
     cdef Py_ssize_t i
     cdef int unusual = 0
     for i in range(n):
@@ -189,11 +191,11 @@ cdef bint quotients(const float *a, const float *b, float *y, Py_ssize_t n) noex
     """a // b."""
     cdef Py_ssize_t i
     cdef int unusual = 0
-    cdef float rest, divided, floored
+    cdef float remainder, divided, floored
     for i in range(n):
-        rest = rest_of(a[i], b[i], &unusual)
-        divided = (a[i] - rest) / b[i]
-        divided = divided - <float>((rest != 0) & ((rest < 0) != (b[i] < 0)))
+        remainder = rest_of(a[i], b[i], &unusual)
+        divided = (a[i] - remainder) / b[i]
+        divided = divided - <float>((remainder != 0) & ((remainder < 0) != (b[i] < 0)))
         floored = <float><int>divided
         floored = floored - <float>(floored > divided)
         floored = floored + <float>(divided - floored > <float>0.5)

@@ -26,7 +26,7 @@ cdef bint number_of_axis(object axis, int nd, int *number) noexcept:
 cdef bint cube_of(PyArrayObject *a, object axis, bint keepdims, Cube *cube) noexcept:
     """Fill `cube`; False for what is not for this module, as empty arrays and wrong axes."""
     cdef int nd = PyArray_NDIM(a), first, after, k, i
-    cdef unsigned int seen = 0
+    cdef unsigned int axes = 0
     cdef cnp.npy_intp n
     if nd == 0 or nd > 16:
         return False
@@ -36,16 +36,16 @@ cdef bint cube_of(PyArrayObject *a, object axis, bint keepdims, Cube *cube) noex
         if not PyTuple_GET_SIZE(axis):
             return False
         for i in range(<int>PyTuple_GET_SIZE(axis)):
-            if not number_of_axis(<object>PyTuple_GET_ITEM(axis, i), nd, &k) or seen >> k & 1:
+            if not number_of_axis(<object>PyTuple_GET_ITEM(axis, i), nd, &k) or axes >> k & 1:
                 return False
-            seen |= 1u << k
+            axes |= 1u << k
         first = 0
-        while not seen >> first & 1:
+        while not axes >> first & 1:
             first += 1
         after = first
-        while seen >> after & 1:
+        while axes >> after & 1:
             after += 1
-        if seen >> after:  # axes that don't lie side by side
+        if axes >> after:  # axes that don't lie side by side
             return False
     else:
         if not number_of_axis(axis, nd, &first):
@@ -404,20 +404,20 @@ cdef inline bint is_ahead(Number a, Number b, bint greatest) noexcept:
 cdef void positions(
     Number *x, char *y, Cube *cube, bint greatest, bint as_int64
 ) noexcept:
-    cdef cnp.npy_intp o, i, j, place, n = cube.inner
+    cdef cnp.npy_intp o, i, j, position, n = cube.inner
     cdef Number extreme
     for o in range(cube.outer):
         for j in range(n):
             extreme = x[j]
-            place = 0
+            position = 0
             for i in range(1, cube.size):
                 if is_ahead(x[i * n + j], extreme, greatest):
                     extreme = x[i * n + j]
-                    place = i
+                    position = i
             if as_int64:
-                (<cnp.npy_int64 *>y)[o * n + j] = place
+                (<cnp.npy_int64 *>y)[o * n + j] = position
             else:
-                (<cnp.npy_int32 *>y)[o * n + j] = <cnp.npy_int32>place
+                (<cnp.npy_int32 *>y)[o * n + j] = <cnp.npy_int32>position
         x += cube.size * n
 
 

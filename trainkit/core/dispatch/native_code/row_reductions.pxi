@@ -46,13 +46,13 @@ cdef void add_four_blocks(
     cdef Float *x1 = x + stride
     cdef Float *x2 = x1 + stride
     cdef Float *x3 = x2 + stride
-    cdef Py_ssize_t i = 8, j, k, whole = n - n % 8
+    cdef Py_ssize_t i = 8, j, k, last = n - n % 8
     for j in range(8):
         sums[j] = x[j]
         sums[8 + j] = x1[j]
         sums[16 + j] = x2[j]
         sums[24 + j] = x3[j]
-    while i < whole:
+    while i < last:
         for j in range(8):
             sums[j] += x[i + j]
         for j in range(8):
@@ -65,7 +65,7 @@ cdef void add_four_blocks(
     for k in range(TOGETHER):
         s = sums + 8 * k
         y[k] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
-        for i in range(whole, n):
+        for i in range(last, n):
             y[k] += x[k * stride + i]
 
 

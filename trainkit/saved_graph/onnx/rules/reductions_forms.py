@@ -109,6 +109,8 @@ def _logsumexp(to: GraphBuilder, x: Value, axis: Axes, keepdims: bool) -> Value:
 
 
 def _position(kind: str) -> Callable[..., Value]:
+    """The rule for the position of an extreme, by ONNX's `ArgMax` or `ArgMin`."""
+
     def rule(
         to: GraphBuilder, x: Value, axis: int | None, keepdims: bool, dtype: Any = None
     ) -> Value:
