@@ -37,7 +37,7 @@ def pytest_configure(config):
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # No test is to fail since a machine is busy, or a compiler works in between. Nor by chance: a
-    # commit that passed would fail on another day. A seed, which may be a word, draws other examples.
+    # commit that passed would fail on another day. A seed, which may be a word, draws others.
     slow = [hypothesis.HealthCheck.too_slow]
     is_fixed = config.getoption("--hypothesis-seed", None) is None
     hypothesis.settings.register_profile(
