@@ -269,3 +269,9 @@ def make_steps(model: Any, mode: str, step: Callable[[Any], Any], force: bool) -
     if model.__dict__.get(name) is not steps:
         setattr(model, name, steps)
     return steps
+
+
+def minimize(optimizer: Any, tape: Any, loss: Any, variables: list[Any]) -> None:
+    """Let `optimizer` take a step with the gradients of `loss`; replicas join theirs on the way."""
+    if not (REPLICAS and optimizer._step_from(tape, loss, variables, True)):
+        optimizer.apply(tape.gradient(loss, variables), variables)

@@ -1,10 +1,9 @@
-"""The parts of a step on one batch: outputs, their loss, and what is done with its gradients."""
+"""The parts of a step on one batch: what it needs to be made first, outputs, and their loss."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.shapes import Spec
 from trainkit.models.training import data_adapters
@@ -52,9 +51,3 @@ def loss_of(model: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any, trainin
     if cache.takes_training or (cache.takes_training is None and cache.look_at_loss(model)):
         return model.compute_loss(x, y, y_pred, sample_weight, training=training)
     return model.compute_loss(x, y, y_pred, sample_weight)
-
-
-def minimize(optimizer: Any, tape: Any, loss: Any, variables: list[Any]) -> None:
-    """Let `optimizer` take a step with the gradients of `loss`; replicas join theirs on the way."""
-    if not (REPLICAS and optimizer._step_from(tape, loss, variables, True)):
-        optimizer.apply(tape.gradient(loss, variables), variables)

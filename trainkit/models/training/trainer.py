@@ -29,8 +29,8 @@ from trainkit.models.training.compile_metrics import CompiledMetrics
 from trainkit.models.training.compiling import compile_model
 from trainkit.models.training.fit import evaluate_model, fit_model, predict_model
 from trainkit.models.training.step_cache import StepCache, held_metrics
-from trainkit.models.training.step_function import make_steps
-from trainkit.models.training.step_parts import build_for_step, loss_of, minimize, outputs_of
+from trainkit.models.training.step_function import make_steps, minimize
+from trainkit.models.training.step_parts import build_for_step, loss_of, outputs_of
 
 _UNTRACKED = {"training_run", "history", "_loss_tracker", "_compile_metrics"}
 
