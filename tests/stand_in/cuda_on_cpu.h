@@ -283,7 +283,7 @@ struct CpuThread {
   ucontext_t start;
   jmp_buf here;
   int line;  // of the barrier where it waits, 0 where it runs
-  bool begun, done;
+  bool begun, done;  // its stack stands between two blocks, too: what begins here goes on there
   unsigned int turns;  // how many barriers of its warp it has passed
   unsigned long long slot;
 };
@@ -292,6 +292,7 @@ static const unsigned int CPU_MOST = 1024;
 static thread_local CpuThread* cpu_threads;
 static thread_local unsigned int cpu_now, cpu_count;
 static thread_local unsigned int cpu_arrived[CPU_MOST / 32];
+static thread_local unsigned int cpu_running[CPU_MOST / 32];  // lanes of each warp, less what ended
 static thread_local jmp_buf cpu_back;
 static thread_local const char* cpu_error;
 static thread_local bool cpu_moved;
@@ -309,10 +310,7 @@ static void cpu_barrier(int line) {
 #define __syncthreads() cpu_barrier(__LINE__)
 
 static unsigned int cpu_lanes(unsigned int mask) {  // those of the mask that have not ended
-  unsigned int first = cpu_now & ~31u, found = 0;
-  for (unsigned int i = 0; i < 32 && first + i < cpu_count; ++i)
-    if (mask >> i & 1u && !cpu_threads[first + i].done) found |= 1u << i;
-  return found;
+  return mask & cpu_running[cpu_now / 32];
 }
 static void cpu_wait(unsigned int mask) {
   CpuThread& mine = cpu_threads[cpu_now];
@@ -389,9 +387,12 @@ static int cpu_vote(int holds, int line) {
 #define __syncthreads_or(holds) (cpu_vote(holds, __LINE__) != 0)
 
 static void cpu_begin() {
-  cpu_kernel(cpu_given);
-  cpu_threads[cpu_now].done = cpu_moved = true;
-  _longjmp(cpu_back, 1);
+  for (;;) {  // once for each block: a context of its own takes two calls of the system
+    cpu_kernel(cpu_given);
+    cpu_threads[cpu_now].done = cpu_moved = true;
+    cpu_running[cpu_now / 32] &= ~(1u << (cpu_now & 31u));
+    cpu_pause();
+  }
 }
 
 static void cpu_turn(unsigned int t) {  // let thread t go on to where it waits or ends
@@ -431,8 +432,11 @@ static const char* cpu_block(bool backward) {
   }
   for (unsigned int t = 0; t < cpu_count; ++t) {
     CpuThread& one = cpu_threads[t];
-    one.line = one.begun = one.done = 0;
-    one.turns = 0;
+    bool stands = one.begun && one.done;  // it does not where an error broke a block off
+    one.line = one.turns = 0;
+    one.begun = stands;
+    one.done = false;
+    if (stands) continue;
     getcontext(&one.start);
     one.start.uc_stack.ss_sp = stacks + t * CPU_STACK;
     one.start.uc_stack.ss_size = CPU_STACK;
@@ -440,6 +444,8 @@ static const char* cpu_block(bool backward) {
     makecontext(&one.start, cpu_begin, 0);
   }
   memset(cpu_arrived, 0, sizeof cpu_arrived);
+  for (unsigned int first = 0; first < cpu_count; first += 32)
+    cpu_running[first / 32] = ~0u >> (cpu_count - first < 32 ? 32 - (cpu_count - first) : 0);
   cpu_error = nullptr;
   cpu_voters = 0;
   for (;;) {
