@@ -273,3 +273,10 @@ def test_unsupported_and_wrong_types():
 def test_autotune_is_accepted_everywhere():
     dataset = numbers(4).map(lambda n: n + 1, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
     assert listed(dataset) == [1, 2, 3, 4]
+
+
+def test_a_scan_is_known_before_its_first_element():
+    scanned = Dataset.range(2).scan(np.int64(0), lambda state, n: (state + n, state + 10))
+    first = Dataset.from_tensors(np.int64(5))
+    chosen = Dataset.choose_from_datasets([scanned, first], Dataset.from_tensor_slices([1, 0, 0]))
+    assert [int(n) for n in chosen] == [5, 10, 10]

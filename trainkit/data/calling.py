@@ -135,10 +135,14 @@ class Caller:
             )
         return leaves_out
 
-    def template(self) -> Any:
-        """The structure of what the function gives."""
+    def template(self, spec: Callable[[], Any] | None = None) -> Any:
+        """The structure of what the function gives.
+
+        Args:
+            spec: gives its spec, where the function takes more than an element of the source.
+        """
         if self._given is None:
-            self._given = structure.template_of(self.spec())
+            self._given = structure.template_of((spec or self.spec)())
             self._size = len(nest.flatten(self._given))
         return self._given
 

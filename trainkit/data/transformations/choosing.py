@@ -454,12 +454,16 @@ class ScanNode(DatasetOp):
         self.caller = Caller(function, source, extra=self.initial[0])
 
     def spec(self) -> Any:
-        first = [structure.spec_of_leaf(leaf) for leaf in self.initial[1]]
-        state = nest.pack(self.initial[0], first)
-        return self.caller.spec_after(state, self.source.spec())[1]
+        return self._result_spec()[1]
 
     def template(self) -> Any:
-        return self.caller.template()[1]
+        return self.caller.template(self._result_spec)[1]
+
+    def _result_spec(self) -> Any:
+        """The spec of a state and of what is passed on."""
+        first = [structure.spec_of_leaf(leaf) for leaf in self.initial[1]]
+        state = nest.pack(self.initial[0], first)
+        return self.caller.spec_after(state, self.source.spec())
 
     def count(self) -> int:
         return self.source.count()
