@@ -274,3 +274,18 @@ def test_an_iterator_is_a_trackable_without_parts():
     iterator = iter(Dataset.range(4).shuffle(4))
     assert isinstance(iterator, DatasetIterator)
     assert iterator.parts() == {}
+
+
+@pytest.mark.parametrize("taken", range(6))
+def test_a_pass_goes_back_behind_the_end_of_a_parallel_map(taken):
+    mapped = Dataset.range(3).map(lambda n: n * 2, num_parallel_calls=2)
+    dataset = mapped.concatenate(Dataset.range(2)).shuffle(
+        4, seed=1, reshuffle_each_iteration=False
+    )
+    numbers = [int(n) for n in dataset]
+    iterator = iter(dataset)
+    begin = iterator.state_arrays()
+    for _ in range(taken):
+        next(iterator, None)
+    iterator.load_state_arrays(begin)
+    assert [int(n) for n in iterator] == numbers

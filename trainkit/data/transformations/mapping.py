@@ -166,6 +166,7 @@ class ParallelMapStage(AheadStage):
         )
         call, numbers = self.node.caller.flat, self.numbers
         weakref.finalize(self, _dismiss, pool, forks.generation())
+        self._is_closed = False
 
         def submit(leaves: Leaves) -> _Call:
             number = numbers.take()
@@ -189,11 +190,15 @@ class ParallelMapStage(AheadStage):
         }
 
     def load(self, state: dict[str, Any]) -> None:
+        # The pool goes at the last element, before which a restored pass may stand again.
+        if self._is_closed:
+            self.work = self._hire()
         super().load(state)
         self.numbers.load(state)
         self.next_number = self.numbers.next
 
     def close(self) -> None:
+        self._is_closed = True
         self._join()
         if self.generation == forks.generation():
             self.pool.shutdown(wait=True, cancel_futures=True)
