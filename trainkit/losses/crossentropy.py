@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.core.dispatch.facets import CLASSES
 from trainkit.core.errors import ShapeError
 from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -270,11 +269,9 @@ def sparse_categorical_crossentropy(
     y_pred = as_floats(y_pred)
     labels = _class_numbers(y_true, y_pred, axis)
     if ignore_class is None:
-        last = len(y_pred.shape) - 1
-        if axis in (-1, last):
-            y_pred, from_logits = cross_entropy.with_its_logits(y_pred, from_logits, CLASSES, last)
-            if from_logits:
-                return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
+        is_activated = getattr(y_pred, "_activation", None) is not None
+        if from_logits and not is_activated and (axis == -1 or axis == len(y_pred.shape) - 1):
+            return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
         return cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
     counts = ops.not_equal(labels, ignore_class)
     labels = ops.where(counts, labels, ops.zeros_like(labels))

@@ -6,6 +6,7 @@ import pytest
 
 from trainkit.kernels.convolution import conv_reference, conv_tuned, depthwise_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit import target
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
 from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6
 from trainkit.kernels.threads import pools
@@ -189,5 +190,7 @@ def test_bfloat16_is_read_as_it_is_and_results_are_rounded_once(eager, unusual, 
         assert result.dtype == ml_dtypes.bfloat16
         rounded = exact.astype(ml_dtypes.bfloat16)
         np.testing.assert_array_equal(result.view("u2"), rounded.view("u2"))
-    np.testing.assert_array_equal(results[2], expected[2])
+    # Where vectors hold eight numbers LLVM takes the sums of the two kernels in other orders.
+    error = {} if "avx512f" in target.features() else {"rtol": 1e-5, "atol": 1e-4}
+    np.testing.assert_allclose(results[2], expected[2], **{"rtol": 0, **error})
     assert results[2].dtype == np.float32
