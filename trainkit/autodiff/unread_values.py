@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch.eager import activation_of
 from trainkit.core.dispatch.facets import RESULT
 from trainkit.core.dispatch.ownership import count_other_holders
 from trainkit.core.tensor import Tensor
@@ -105,7 +106,7 @@ class UnreadValues:
                 del self._candidates[id(x)]
             else:
                 candidate.uses.append(entry)
-        if type(key) is Tensor and getattr(key, "_activation", None) is not None:
+        if type(key) is Tensor and activation_of(key) is not None:
             if key.nbytes >= self._least_bytes:
                 self._activated[id(key)] = _Candidate(key, False)
             return  # its gradient is that of the result

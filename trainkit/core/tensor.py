@@ -336,12 +336,23 @@ def wrap(array: Array) -> Tensor:
     return tensor
 
 
+_activation_slot = Tensor.__dict__["_activation"].__get__
+
+
+def activation_of(x: Tensor) -> Any:
+    """(primitive, input, settings) of the sigmoid or softmax that gave `x`, `None` elsewhere."""
+    try:  # by the slot: `x._activation` would look for words about a name that is not there
+        return _activation_slot(x)
+    except AttributeError:
+        return None
+
+
 def keep_input(y: Tensor, x: Tensor, primitive: Any, settings: dict[str, Any]) -> None:
     """Let `y`, what `primitive` makes of `x`, refer to that; not where `x` does the same.
 
     So activations of activations, a thousand in a row, keep no more than one input alive.
     """
-    if getattr(x, "_activation", None) is None:
+    if activation_of(x) is None:
         y._activation = primitive, x, settings
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
+from trainkit.core.dispatch.eager import activation_of
 from trainkit.core.errors import ShapeError
 from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -269,7 +270,7 @@ def sparse_categorical_crossentropy(
     y_pred = as_floats(y_pred)
     labels = _class_numbers(y_true, y_pred, axis)
     if ignore_class is None:
-        is_activated = getattr(y_pred, "_activation", None) is not None
+        is_activated = activation_of(y_pred) is not None
         if from_logits and not is_activated and (axis == -1 or axis == len(y_pred.shape) - 1):
             return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
         return cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)

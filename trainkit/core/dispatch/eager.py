@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.core import devices, dtypes, shapes
+from trainkit.core import devices, dtypes, shapes, tensor
 from trainkit.core.dispatch import native, trace_state
 from trainkit.core.dispatch.facets import COMMON, FLOATS, PRODUCT
 from trainkit.core.tensor import LARGE, Tensor, keep_input
@@ -67,6 +67,11 @@ native.call_if_built(
     "bind", Tensor, Variable, trace_state, WIDE, LARGE, KERNEL_ERRORS, _call_quietly, wrapped
 )
 native.call_if_built("switch", True)
+
+activation_of: Callable[[Tensor], Any] = getattr(
+    native.NATIVE, "activation_of", tensor.activation_of
+)
+"""(primitive, input, settings) of the sigmoid or softmax that gave a tensor, or `None`."""
 
 
 def _settled_dtype(ufunc: np.ufunc) -> Any:

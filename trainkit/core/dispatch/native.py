@@ -17,7 +17,7 @@ import numpy as np
 
 from trainkit.core.process.requirements import REINSTALL
 
-VERSION = 11
+VERSION = 12
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None

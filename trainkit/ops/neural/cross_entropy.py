@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eager import activation_of
 from trainkit.core.dispatch.facets import CLASSES, ELEMENTWISE, YES_OR_NO
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -137,7 +138,7 @@ def with_its_logits(
         of: what they have to be the logits of, `YES_OR_NO` or `CLASSES`.
         axis: that of the classes, not negative.
     """
-    record = getattr(output, "_activation", None)
+    record = activation_of(output)
     if record is None:
         return output, from_logits
     logits: Tensor
