@@ -72,6 +72,105 @@ def test_fit_traces_once_for_each_batch_size():
     assert step._function.experimental_get_tracing_count() == 2
 
 
+SIZES = (8, 8, 8, 5, 7, 16, 1, 2, 9, 8, 3)
+
+
+def dense_model():
+    layers = [tk.layers.GaussianNoise(0.1), tk.layers.Dense(9), tk.layers.BatchNormalization()]
+    return tk.Sequential([tk.Input((6, 4)), tk.layers.Flatten(), *layers, tk.layers.Dense(4)])
+
+
+def recurrent_model():
+    cells = [tk.layers.Masking(), tk.layers.LSTM(5, dropout=0.2, recurrent_dropout=0.1)]
+    return tk.Sequential([tk.Input((6, 4)), *cells, tk.layers.Dense(4)])
+
+
+def attending_model():
+    x = tk.Input((6, 4))
+    y = tk.layers.MultiHeadAttention(2, 3, dropout=0.1)(x, x)
+    y = tk.layers.LayerNormalization()(tk.layers.Add()([x, y]))
+    return tk.Model(x, tk.layers.Dense(4)(tk.layers.GlobalAveragePooling1D()(y)))
+
+
+def convolutional_model():
+    layers = [tk.layers.Conv1D(5, 3, activation="relu"), tk.layers.MaxPooling1D()]
+    more = [tk.layers.Flatten(), tk.layers.Dropout(0.3), tk.layers.Dense(4)]
+    return tk.Sequential([tk.Input((6, 4)), *layers, *more])
+
+
+class OwnStep(tk.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tk.layers.Dense(4)
+
+    def call(self, x):
+        return self.dense(tk.reshape(x, (-1, 24)))
+
+    def train_step(self, data):
+        x, y = data
+        x = x + 0.1 * tk.random.normal(tk.shape(x))
+        with tk.GradientTape() as tape:
+            loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
+        grads = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(grads, self.trainable_variables, strict=True))
+        return {"loss": loss}
+
+
+MODELS = [dense_model, recurrent_model, attending_model, convolutional_model, OwnStep]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_batches_of_many_sizes_share_a_trace_and_give_the_bits_of_eager_steps(make):
+    results = []
+    for eagerly in (True, False):
+        tk.random.set_seed(1)
+        model, rng = make(), np.random.default_rng(2)
+        loss = tk.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("adam", loss, run_eagerly=eagerly)
+        batches = [(rng.normal(size=(n, 6, 4)), rng.integers(0, 4, n)) for n in SIZES]
+        logs = [model.train_on_batch(x, y, return_dict=True)["loss"] for x, y in batches]
+        logs += [model.test_on_batch(x, y) for x, y in batches]
+        predictions = [model.predict_on_batch(x) for x, _ in batches * 2]
+        model.fit(*batches[5], batch_size=6, epochs=2, verbose=0)  # a last batch of 4
+        results.append([*map(np.asarray, logs), *predictions, *model.get_weights()])
+    for graph, eager in zip(*reversed(results), strict=True):
+        np.testing.assert_array_equal(graph, eager)
+    for steps in (model.make_train_function(), model.make_test_function()):
+        assert steps.step._function.experimental_get_tracing_count() == 2
+
+
+def test_lengths_of_sequences_have_graphs_of_their_own_with_the_bits_of_eager_steps():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 7, 4)).astype("float32"), rng.normal(size=(20, 3))
+    results = []
+    for eagerly in (True, False):
+        tk.random.set_seed(3)
+        model = tk.Sequential([tk.Input((None, 4)), tk.layers.LSTM(4), tk.layers.Dense(3)])
+        model.compile("sgd", "mse", run_eagerly=eagerly)
+        for steps in (7, 4):
+            for n in (8, 8, 4, 5, 8):
+                model.train_on_batch(x[:n, :steps], y[:n])
+        results.append(model.get_weights())
+    for graph, eager in zip(*reversed(results), strict=True):
+        np.testing.assert_array_equal(graph, eager)
+    assert model.make_train_function().step._function.experimental_get_tracing_count() == 4
+
+
+def test_a_step_that_needs_to_know_the_size_is_traced_for_each():
+    class Sized(OwnStep):
+        def train_step(self, data):
+            x, y = data
+            assert x.shape[0] is not None
+            return super().train_step((x / x.shape[0], y))
+
+    model, rng = Sized(), np.random.default_rng(2)
+    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
+    for n in (8, 8, 8, 5, 7, 8):
+        model.train_on_batch(rng.normal(size=(n, 6, 4)), rng.integers(0, 4, n))
+    assert model.make_train_function().step._function.experimental_get_tracing_count() == 3
+
+
 def test_a_step_that_looks_at_values_goes_on_eagerly_and_says_why():
     seen = []
 

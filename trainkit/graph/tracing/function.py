@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
@@ -89,7 +89,7 @@ class Function:
         input_signature: Any = None,
         autograph: bool = True,
         jit_compile: bool | None = None,
-        reduce_retracing: bool = False,
+        reduce_retracing: bool | Literal["rows"] = False,
         verify: int = 0,
         name: str | None = None,
     ) -> None:
@@ -461,9 +461,13 @@ class Function:
 
     def _relax(self, key: Any) -> Any:
         """`key` with unknown sizes where an earlier call of the same structure had other ones."""
+        rows_only = self._reduce_retracing == "rows"
+        # a replica draws for its rows of the global batch, which its graphs have as numbers
+        if rows_only and REPLICAS:
+            return key
         for earlier, _ in self._history:
             with contextlib.suppress(Differs):
-                key = joined(earlier, key)
+                key = joined(earlier, key, rows_only)
         return key
 
     # ------------------------------------------------------------------ looking
@@ -497,7 +501,9 @@ class Function:
         keys = [key for key, _ in self._history]
         call_lines = [concrete.called_at for _, concrete in self._history]
         on_gpu = [concrete.graph.gpu_status() for _, concrete in self._history]
-        return table(self._name, self._arguments, keys, call_lines, on_gpu, self._reduce_retracing)
+        return table(
+            self._name, self._arguments, keys, call_lines, on_gpu, bool(self._reduce_retracing)
+        )
 
     def _warn_of_many(self, key: Any) -> None:
         keys, key = replicas.own_keys([k for k, _ in self._history], key)
@@ -505,7 +511,7 @@ class Function:
         if len(keys) == 4:
             from trainkit.graph.tracing.retracing import difference
 
-            reason = difference(self._arguments, keys, key, self._reduce_retracing)
+            reason = difference(self._arguments, keys, key, bool(self._reduce_retracing))
             file, line, _ = user_line() or ("<unknown>", 0, "")
             warnings.warn_explicit(
                 f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on "

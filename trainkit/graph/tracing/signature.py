@@ -243,8 +243,13 @@ class Differs(Exception):
     """Two keys differ in more than sizes."""
 
 
-def joined(a: Any, b: Any) -> Any:
+def joined(a: Any, b: Any, rows_only: bool = False) -> Any:
     """A key that takes both, with unknown sizes where theirs differ.
+
+    Args:
+        a: a key.
+        b: another one.
+        rows_only: sizes are to differ along first axes alone.
 
     Raises:
         Differs: they differ in more than sizes.
@@ -252,10 +257,12 @@ def joined(a: Any, b: Any) -> Any:
     if isinstance(a, Place) and isinstance(b, Place):
         if a.dtype != b.dtype or len(a.shape) != len(b.shape):
             raise Differs
+        if rows_only and a.shape[1:] != b.shape[1:]:
+            raise Differs
         dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
         return Place(dims, a.dtype, a.name)
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(joined(x, y) for x, y in zip(a, b, strict=True))
+        return tuple(joined(x, y, rows_only) for x, y in zip(a, b, strict=True))
     if a == b:
         return a
     raise Differs

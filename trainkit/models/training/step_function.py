@@ -14,7 +14,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.graph.ir.crossed_batches import warn_of_crossed_batches
-from trainkit.graph.tracing.function import function
+from trainkit.graph.tracing.function import Function
 from trainkit.graph.tracing.python_calls import functions_run_eagerly
 from trainkit.layers.base.call_spec import fitting
 from trainkit.models import part_settings
@@ -65,10 +65,17 @@ class CompiledStep:
         self._eager_seconds = 0.0
         self._compiles = False  # what the replica that goes ahead has chosen for this step
         self._jit = None if jit_compile == "auto" else bool(jit_compile)
-        self._function: Any = function(step, jit_compile=self._jit)
+        self._function: Any = self._traceable()
         self._settings: Any = None
         self._changes = (0, 0)
         self._parts: Any = None  # what is left to do for the program of the graph
+
+    def _traceable(self) -> Any:
+        """The step as a function: a second number of rows makes one graph for all others.
+
+        Lengths of sequences have graphs of their own, whose sums are in the order of eager steps.
+        """
+        return Function(self._step, jit_compile=self._jit, reduce_retracing="rows")
 
     def __call__(self, data: Any) -> Any:
         """One step on a batch."""
@@ -167,7 +174,7 @@ class CompiledStep:
         before = self._settings
         self._note_settings()
         if self._settings != before:
-            self._function = function(self._step, jit_compile=self._jit)
+            self._function = self._traceable()
             self._parts = None
             self._calls = max(self._first_eager - 1, 0)
 
