@@ -6,9 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from trainkit.kernels.convolution import conv_layout, conv_reference, conv_tuned
+from trainkit.kernels.convolution import conv_layout, conv_reference, conv_tuned, pixels_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.matmul import product_tuned
+from trainkit.kernels.matmul.epilogue_tuned import Epilogue
+from trainkit.kernels.normalization.norm_tuned import RELU
 from trainkit.kernels.threads import pools
 
 # sizes, window, channels, filters, strides, padding, dilation
@@ -152,6 +154,43 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(eager, monkeypatch, cas
     alone = results(case, np.random.default_rng(0))
     for a, b in zip(found, alone, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("channels", [31, 32, 33, 128, 170, 171])
+def test_neither_joined_lines_nor_chunks_change_a_bit(eager, monkeypatch, rng, channels):
+    """Lines of a window are read in one go while they are no longer than a chunk."""
+    w, x, kernel, g = arrays(((6, 7), (2, 3), channels, 40, (1, 1), "valid", (1, 1)), rng)
+
+    def both():
+        conv_layout.forward.cache_clear()
+        conv_layout.backward.cache_clear()
+        pixels_tuned.pixels_call.cache_clear()
+        y = conv_tuned.forward(w, x, kernel, None, False, 1)
+        return y, conv_tuned.input_gradient(w, g, kernel, 1)
+
+    expected = both()
+    for chunk in (32, 100, 3 * channels - 1, 3 * channels):
+        monkeypatch.setattr(conv_layout, "CHUNK", chunk)
+        for a, b in zip(expected, both(), strict=True):
+            np.testing.assert_array_equal(a, b)
+    monkeypatch.undo()
+    both()  # tables of short chunks are forgotten
+
+
+@pytest.mark.parametrize("filters", [1, 7, 8, 9, 15, 16, 17, 23, 24, 25, 32])
+def test_rows_that_end_within_a_vector_are_written_whole(eager, rng, filters):
+    w, x, kernel, _ = arrays(((9, 8), (3, 3), 5, filters, (1, 1), "valid", (1, 1)), rng)
+    bias = rng.normal(size=filters).astype("float32")
+    expected = conv_reference.conv(np, w, *(a.astype("float64") for a in (x, kernel)), 1) + bias
+    plain = conv_tuned.forward(w, x, kernel, bias, False, 1)
+    np.testing.assert_allclose(plain, expected, rtol=1e-4, atol=1e-5)
+    factor, shift = (rng.normal(size=filters).astype("float32") for _ in range(2))
+    residual = rng.normal(size=plain.shape).astype("float32")
+    for beside in (None, residual):
+        follows = Epilogue(factor, shift, beside, RELU)
+        found = conv_tuned.forward(w, x, kernel, bias, False, 1, None, follows)
+        sums = plain * factor + shift + (0 if beside is None else beside)
+        np.testing.assert_array_equal(found, np.maximum(sums, 0))
 
 
 def test_not_a_number_stays_through_the_rectifier(eager, rng):

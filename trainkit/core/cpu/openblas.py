@@ -38,7 +38,7 @@ def _function(*names: str) -> Any:
 
 @lru_cache(maxsize=32)
 def _look_up(library: Any, *names: str) -> Any:
-    """The first of these names that a library has; kernels ask for one at each call."""
+    """The first of these names that a library has."""
     return next((getattr(library, name) for name in names if hasattr(library, name)), None)
 
 
@@ -55,8 +55,14 @@ def set_blas_threads(count: int) -> bool:
 
 def blas_threads() -> int:
     """How many threads BLAS uses; 0 where its library is not known."""
-    getter = _function("scipy_openblas_get_num_threads64_", "openblas_get_num_threads")
+    getter = _thread_getter(blas_library())
     return int(getter()) if getter is not None else 0
+
+
+@lru_cache(maxsize=4)
+def _thread_getter(library: Any) -> Any:
+    """What tells the number of threads, which kernels ask at each call."""
+    return _look_up(library, "scipy_openblas_get_num_threads64_", "openblas_get_num_threads")
 
 
 def blas_text(what: str) -> str:

@@ -28,7 +28,8 @@ Sizes = tuple[int, ...]
 CHUNK = 1024
 """Numbers of a window that are summed at a time: their weights for 64 filters take 256 KiB."""
 SHORT_RUN = 32
-"""With fewer channels, offsets that lie side by side are read as one run."""
+"""With fewer channels, offsets that lie side by side are one run, however long, and for gradients
+by the kernel images are copied with their padding."""
 PIXELS_NEAR, PIXELS_FAR = 64, 320
 """Pixels that make up for reading all weights: from the cache of a core, and from farther away."""
 FEWEST_TILES = 16
@@ -345,9 +346,10 @@ def _runs(
     ]
     points, length = at[2], inside
     # With little dilation a line of the window and its channels are one run of memory. Each run
-    # costs a look into the table and a loop's start, which few channels don't make up for.
+    # costs a look into the table and a loop's start and end, and longer ones are cut into chunks.
     side_by_side = points == list(range(points[0], points[0] + len(points)))
-    if side_by_side and inside < SHORT_RUN and groups == 1:
+    is_joined = inside < SHORT_RUN or inside * len(points) <= CHUNK
+    if side_by_side and is_joined and groups == 1:
         at[2], length = points[:1], inside * len(points)
     starts = _along_axes([np.array(a) * step for a, step in zip(at, steps, strict=True)])
     return 4 * starts, length

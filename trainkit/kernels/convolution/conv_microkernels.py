@@ -123,8 +123,7 @@ def _write_finished(tile, values, y, distances, masks, follows):
         return [tile.plus(base, d, v * tile.width) for d in distances for v in range(tile.vectors)]
 
     def write(results):
-        for i, (value, address) in enumerate(zip(results, rows_at(y), strict=True)):
-            tile.masked_store(value, address, masks[i % tile.vectors])
+        tile.store_rows(results, rows_at(y), masks)
 
     with builder.if_else(builder.icmp_signed("!=", factor, zero)) as (following, nothing):
         with following:
@@ -206,9 +205,8 @@ def channel_weight_tile(
         ):
             offset, grad = loop.values[:2]
             _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(grad, g_step), *sums])
-        for i, total in enumerate(sums):
-            address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
-            tile.masked_store(total, address, masks[i % tile.vectors])
+        steps = [v * tile.width for v in range(tile.vectors)]
+        tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -255,9 +253,8 @@ def packed_weight_tile(typing, rows, vectors, lanes, x, g, points, y, to, first,
         # Both panels are packed in this order: no table, no line of the cache that is read in part.
         ahead = tile.plus(input_row, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
         _, _, *sums = loop.close([*ahead, *sums])
-        for i, total in enumerate(sums):
-            address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
-            tile.masked_store(total, address, masks[i % tile.vectors])
+        steps = [v * tile.width for v in range(tile.vectors)]
+        tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
         return context.get_dummy_value()
 
     return signature, codegen

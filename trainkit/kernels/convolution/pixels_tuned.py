@@ -28,7 +28,8 @@ PIXELS = kernel_family.Family("conv_pixels", "convolution.conv_compiled", "pixel
 AS_IT_IS, PACKED, TURNED = 0, 1, 2
 """How the kernel lies in memory for the sums."""
 NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX, (np.float32(0), np.float32(0))
-_NO_ROOM = np.empty((0, 0, 0), np.float32)
+_F32 = np.dtype(np.float32)
+_NO_ROOM = np.empty((0, 0, 0), _F32)
 
 
 def sixteens(filters: int, limit: int = 4) -> int:
@@ -194,27 +195,38 @@ class RepeatedSums:
         call: what sizes decide.
     """
 
-    __slots__ = ("_after", "_call", "_images", "_no_bias")
+    __slots__ = ("_after", "_call", "_images", "_is_shared", "_no_bias", "_source", "_tables")
 
     def __init__(self, call: PixelsCall) -> None:
         plan, sizes = call.plan, call.geometry.sizes
         tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
+        self._tables = plan.lines, plan.offsets, plan.blocks
         self._after = *tables, (*plan.numbers, AS_IT_IS)
         self._images = call.shape[0], sizes[0] * sizes[1], -1
-        self._no_bias = np.zeros(call.shape[-1], np.float32)
+        self._source = plan.source if plan.source[0] else None
+        self._no_bias = np.zeros(call.shape[-1], _F32)
+        # a part for another thread depends on the work alone; which threads there are is asked anew
+        self._is_shared = shared(call.nanoseconds)[1] > 1
         self._call = call
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other threads may help."""
+        return self._is_shared
 
     def __call__(
         self, run: Any, x: Array, matrix: Array, bias: Array | None, low: Any, behind: Any
     ) -> Array:
         """The result; arguments are those of `PixelsCall.run`."""
-        call, plan = self._call, self._call.plan
-        y = np.empty(call.shape, np.float32)
-        source = np.empty(plan.source, np.float32) if plan.source[0] else _NO_ROOM
+        shape = self._call.shape
+        lines, offsets, blocks = self._tables
+        y = np.empty(shape, _F32)
         run(
-            shared(call.nanoseconds)[0], owned(x).reshape(self._images), source, plan.lines,
-            matrix, plan.offsets, matrix, plan.blocks, self._no_bias if bias is None else bias,
-            y.reshape(call.shape[0], -1), *self._after, low, *behind,
+            shared(self._call.nanoseconds)[0] if self._is_shared else 0,
+            (x if x.flags.carray else owned(x)).reshape(self._images),
+            _NO_ROOM if self._source is None else np.empty(self._source, _F32), lines,
+            matrix, offsets, matrix, blocks, self._no_bias if bias is None else bias,
+            y.reshape(shape[0], -1), *self._after, low, *behind,
         )  # fmt: skip
         return y
 

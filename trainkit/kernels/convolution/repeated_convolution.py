@@ -198,8 +198,9 @@ class _RepeatedPixels(_RepeatedCall):
         self, call: PixelsCall, x: Array, kernel: Array, copy: Any, low: Any, limits: Any
     ) -> None:
         super().__init__(call, x.shape, kernel.shape, copy, low)
-        self._limits, self._threads = limits, pools.planned_threads()
-        self._sums = RepeatedSums(call)
+        self._limits, self._sums = limits, RepeatedSums(call)
+        # those of a convolution that this thread does alone change nothing
+        self._threads = pools.planned_threads() if self._sums.is_shared else None
 
     def __call__(
         self,
@@ -214,7 +215,9 @@ class _RepeatedPixels(_RepeatedCall):
         # read first: what is let go in between is of this array still
         matrix = None if copy is None else copy.array
         run = self._kernel_for(x, kernel, bias)
-        if run is None or pools.planned_threads() != self._threads:
+        if run is None:
+            return None
+        if self._threads is not None and pools.planned_threads() != self._threads:
             return None
         if copy is None:
             matrix = call.rows_of(kernel)

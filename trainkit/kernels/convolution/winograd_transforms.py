@@ -101,10 +101,8 @@ class _Vectors(HalfTile):
         """A vector into an image, or the lanes that a mask leaves."""
         if self._is_half:
             self.write_halves(self.round_to_halves(value), at, mask)
-        elif mask is None:
-            self.store(value, at)
         else:
-            self.masked_store(value, at, mask)
+            self.store_rows([value], [at], None if mask is None else [mask])
 
     def constant(self, number: float) -> Any:
         return ir.Constant(self.vector, [number] * self.lanes)

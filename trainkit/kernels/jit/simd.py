@@ -9,6 +9,8 @@ from llvmlite import ir
 
 F32, I64, I32 = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 BYTES = 4  # of a float32
+_MASKED_WIDTH = 64
+"""Bytes of the vectors whose masks have registers of their own."""
 
 
 class Tile:
@@ -158,6 +160,53 @@ class Tile:
         kinds = [value.type for value in operands]
         store = self.intrinsic("llvm.masked.store", ir.VoidType(), kinds, ".p0")
         self.builder.call(store, operands)
+
+    def store_rows(self, values: list[Any], addresses: list[Any], masks: list[Any] | None) -> None:
+        """Write rows of vectors, one after the other, each up to where masks cut it off.
+
+        Without registers for masks a masked store is slow: it takes a Zen 3 as long as two dozen
+        products. So vectors that are there as a whole are written as such, and what lies wholly
+        behind the end is left out.
+
+        Args:
+            values: `vectors` for each row.
+            addresses: as many.
+            masks: for each vector of a row its first lanes, as `masks` makes them; or `None`.
+        """
+        pairs = list(zip(values, addresses, strict=True))
+        if masks is None:
+            self._store_each(pairs)
+        elif self.width >= _MASKED_WIDTH:
+            for i, pair in enumerate(pairs):
+                self._store_each([pair], masks[i % self.vectors])
+        else:
+            # row after row: what lies side by side goes to a line of the cache together
+            with self.builder.if_else(self._lane(masks[-1], self.lanes - 1)) as (whole, cut):
+                with whole:
+                    self._store_each(pairs)
+                with cut:
+                    self._store_cut(pairs, masks)
+
+    def _store_cut(self, pairs: list[tuple[Any, Any]], masks: list[Any]) -> None:
+        """Write rows whose last vector is cut off, and maybe further ones."""
+        builder = self.builder
+        for v, mask in enumerate(masks):
+            with builder.if_else(self._lane(mask, self.lanes - 1)) as (whole, cut):
+                with whole:
+                    self._store_each(pairs[v :: self.vectors])
+                with cut, builder.if_then(self._lane(mask, 0)):
+                    self._store_each(pairs[v :: self.vectors], mask)
+
+    def _lane(self, vector: Any, number: int) -> Any:
+        return self.builder.extract_element(vector, ir.Constant(I32, number))
+
+    def _store_each(self, pairs: list[tuple[Any, Any]], mask: Any = None) -> None:
+        """Write vectors to their addresses."""
+        for value, at in pairs:
+            if mask is None:
+                self.store(value, at)
+            else:
+                self.masked_store(value, at, mask)
 
 
 class Loop:

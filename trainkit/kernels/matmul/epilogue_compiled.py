@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
-from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile, literal
+from trainkit.kernels.jit.simd import BYTES, I64, CountedLoop, Tile, literal
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES = tiling(1)[2]
@@ -43,21 +43,24 @@ def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, h
         y, factor, shift, residual, count, low, high = arguments[2:]
         tile = Tile(builder, 1, 1, width)
         lower, upper = tile.spread(low), tile.spread(high)
-        rounds = builder.sdiv(tile.plus(count, width - 1), tile.word(width))
-        # vectors are masked: rows of few channels, such as 24, have no remainder of single numbers
-        loop = Loop(builder, rounds, [tile.word(0)])
-        (offset,) = loop.values
+
+        def finish(offset, masks):
+            def read(base):
+                at = tile.plus(base, offset)
+                return tile.vector_at(at) if masks is None else tile.masked_load(at, masks[0])
+
+            value = builder.fadd(builder.fmul(read(y), read(factor)), read(shift))
+            if is_added:
+                value = builder.fadd(value, read(residual))
+            tile.store_rows([tile.between(value, lower, upper)], [tile.plus(y, offset)], masks)
+
+        loop = CountedLoop(builder, builder.sdiv(count, tile.word(width)), [tile.word(0)])
+        finish(loop.values[0], None)
+        (offset,) = loop.close([tile.plus(loop.values[0], tile.width)])
         left = builder.sub(count, builder.sdiv(offset, ir.Constant(I64, BYTES)))
-        (mask,) = tile.masks(left)
-
-        def read(base):
-            return tile.masked_load(tile.plus(base, offset), mask)
-
-        value = builder.fadd(builder.fmul(read(y), read(factor)), read(shift))
-        if is_added:
-            value = builder.fadd(value, read(residual))
-        tile.masked_store(tile.between(value, lower, upper), tile.plus(y, offset), mask)
-        loop.close([tile.plus(offset, tile.width)])
+        with builder.if_then(builder.icmp_signed(">", left, tile.word(0))):
+            # masked: rows of few channels, such as 24, have no remainder of single numbers
+            finish(offset, tile.masks(left))
         return context.get_dummy_value()
 
     return signature, codegen

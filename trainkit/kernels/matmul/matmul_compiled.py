@@ -216,7 +216,8 @@ def block_tile(
             return
         masks = tile.masks(count) if kind == CUT else None
         fetched = fetched if kind == FETCHING else None
-        _write_tile(tile, operands[:11], masks, fetched, follows, is_tall=kind == FETCHING)
+        is_tall = kind == FETCHING
+        _write_tile(tile, operands[:11], masks, fetched, follows, is_tall, in_strips=True)
 
     def codegen(context, builder, signature, arguments):
         name = "block_tile_" + "_".join(map(str, sizes))
@@ -274,7 +275,7 @@ class _TileEpilogue(NamedTuple):
     high: Any
 
 
-def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=False):
+def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=False, in_strips=False):
     """Emit the code of a tile.
 
     Args:
@@ -284,6 +285,8 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=Fals
         fetched: `following` and `ahead` of `block_tile`, `None` for none.
         follows: what may follow, an `_TileEpilogue`, or `None`.
         is_tall: whether all rows are there.
+        in_strips: whether weights may be read beyond the last column: masks take up registers that
+            sums need.
     """
     builder = tile.builder
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
@@ -308,7 +311,7 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=Fals
             # the line of a vector's end: that of its start came with the tile before
             tile.fetch_line(tile.plus(line, (v + 1) * tile.width - BYTES))
         tile.fetch_line(far_line)
-    row = row_at(weight)
+    row = tile.weights(weight) if in_strips else row_at(weight)
     numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
     sums = tile.add_products(sums, numbers, row)
     if fetched:
@@ -403,13 +406,9 @@ def _write_results(tile, sums, y, apart, masks, follows):
 
 def _write_sums(tile, sums, y, apart, masks):
     """Emit the stores of a tile, whose rows are `apart` bytes from y."""
-    for i, total in enumerate(sums):
-        v = i % tile.vectors
-        address = tile.plus(y, apart[i // tile.vectors], v * tile.width)
-        if masks is None:
-            tile.store(total, address)
-        else:
-            tile.masked_store(total, address, masks[v])
+    steps = [v * tile.width for v in range(tile.vectors)]
+    addresses = [tile.plus(y, distance, step) for distance in apart for step in steps]
+    tile.store_rows(sums, addresses, masks)
 
 
 def _write_finished(tile, sums, y, apart, masks, follows, is_added):

@@ -301,13 +301,23 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                         )  # fmt: skip
                     else:
                         for p in range(0, last + 1, _SHORT):
-                            block_tile(
-                                size, _SHORT, _VECTORS, lanes, CUT, x_rows + p * row_step,
-                                row_step, next_step, source, step, deep, start + p * start_step,
-                                start_step, min(_SHORT - 1, last - p), to + p * y_step, y_step,
-                                count, 0, 0, factor, shift,
-                                beside_to + p * y_step if beside_to else 0, low, high,
-                            )  # fmt: skip
+                            beside_row = beside_to + p * y_step if beside_to else 0
+                            if count == tile_columns:
+                                block_tile(
+                                    size, _SHORT, _VECTORS, lanes, WHOLE, x_rows + p * row_step,
+                                    row_step, next_step, source, step, deep,
+                                    start + p * start_step, start_step, min(_SHORT - 1, last - p),
+                                    to + p * y_step, y_step, count, 0, 0, factor, shift,
+                                    beside_row, low, high,
+                                )  # fmt: skip
+                            else:
+                                block_tile(
+                                    size, _SHORT, _VECTORS, lanes, CUT, x_rows + p * row_step,
+                                    row_step, next_step, source, step, deep,
+                                    start + p * start_step, start_step, min(_SHORT - 1, last - p),
+                                    to + p * y_step, y_step, count, 0, 0, factor, shift,
+                                    beside_row, low, high,
+                                )  # fmt: skip
         keep_alive(beside)
         keep_alive(packed)
         keep_alive(zeros)

@@ -74,12 +74,7 @@ def _add_rows(
                     tile.fetch_line(tile.plus(w, ahead, offset))
             sums = tile.add_products(sums, [[tile.number(x)] * tile.vectors], row_at(w))
             x, w = tile.plus(x, x_next), tile.plus(w, w_step)
-        for v, total in enumerate(sums):
-            at = tile.plus(y, v * tile.width)
-            if masks is None:
-                tile.store(total, at)
-            else:
-                tile.masked_store(total, at, masks[v])
+        tile.store_rows(sums, [tile.plus(y, v * tile.width) for v in range(tile.vectors)], masks)
         return context.get_dummy_value()
 
     return signature, codegen
