@@ -181,20 +181,21 @@ class Tile:
                 self._store_each([pair], masks[i % self.vectors])
         else:
             # row after row: what lies side by side goes to a line of the cache together
-            with self.builder.if_else(self._lane(masks[-1], self.lanes - 1)) as (whole, cut):
-                with whole:
+            is_complete = self._lane(masks[-1], self.lanes - 1)
+            with self.builder.if_else(is_complete) as (if_complete, otherwise):
+                with if_complete:
                     self._store_each(pairs)
-                with cut:
+                with otherwise:
                     self._store_cut(pairs, masks)
 
     def _store_cut(self, pairs: list[tuple[Any, Any]], masks: list[Any]) -> None:
         """Write rows whose last vector is cut off, and maybe further ones."""
         builder = self.builder
         for v, mask in enumerate(masks):
-            with builder.if_else(self._lane(mask, self.lanes - 1)) as (whole, cut):
-                with whole:
+            with builder.if_else(self._lane(mask, self.lanes - 1)) as (if_complete, otherwise):
+                with if_complete:
                     self._store_each(pairs[v :: self.vectors])
-                with cut, builder.if_then(self._lane(mask, 0)):
+                with otherwise, builder.if_then(self._lane(mask, 0)):
                     self._store_each(pairs[v :: self.vectors], mask)
 
     def _lane(self, vector: Any, number: int) -> Any:
