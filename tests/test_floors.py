@@ -98,6 +98,7 @@ CORE_ORDER = [
     "values/type_aliases",
     "values/call_signatures",
     "values/torch_names",
+    "values/tf1_names",
     "values/config_text",
     "values/docstrings",
     "values/html_text",

@@ -101,6 +101,111 @@ def test_errors_of_sessions_and_graphs():
 
 def test_other_names_are_those_of_the_library():
     assert v1.reduce_sum is tk.reduce_sum
+    assert v1.lgamma is tk.math.lgamma
+    assert v1.matrix_inverse is tk.linalg.inv
+
+
+def test_assignments_outside_of_graphs_are_done_at_once():
+    w = tk.Variable([1.0, 2.0])
+    assert v1.assign(w, [3.0, 4.0]).numpy().tolist() == [3.0, 4.0]
+    v1.assign_add(w, [1.0, 1.0])
+
+    @tk.function
+    def lowered():
+        v1.assign_sub(w, [2.0, 2.0])
+
+    lowered()
+    assert w.numpy().tolist() == [2.0, 3.0]
+    with pytest.raises(ValueError, match="leave validate_shape out"):
+        v1.assign(w, [1.0], validate_shape=False)
+
+
+def test_additions_of_a_graph_are_run_by_its_session():
+    with v1.Graph().as_default():
+        w = v1.get_variable("w", initializer=tk.constant(1.0))
+        frozen = v1.get_variable("frozen", initializer=tk.constant(2.0), trainable=False)
+        assert v1.global_variables() == [w, frozen]
+        assert v1.trainable_variables() == [w]
+        x = v1.placeholder(tk.float32, [])
+        more, fewer = v1.assign_add(w, x * 2.0), v1.assign_sub(w, 1.0)
+        with v1.Session() as session:
+            session.run([v1.tables_initializer(), v1.local_variables_initializer()])
+            assert session.run(more, {x: 3.0}) == 7.0
+            assert session.run(fewer) == 6.0
+            session.run(v1.variables_initializer([w]))
+            assert session.run(w) == 1.0
+        with pytest.raises(tk.errors.FailedPreconditionError, match="make a new one"):
+            v1.reset_default_graph()
+        assert not v1.executing_eagerly_outside_functions()
+    v1.reset_default_graph()
+    assert v1.executing_eagerly_outside_functions()
+
+
+CASTS = {
+    "bfloat16": "bfloat16",
+    "complex64": "complex64",
+    "complex128": "complex128",
+    "double": "float64",
+    "float": "float32",
+    "int32": "int32",
+    "int64": "int64",
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_casts_to_one_type(name):
+    y = getattr(v1, f"to_{name}")(tk.constant([1, 2]), name="n")
+    assert y.dtype.name == CASTS[name]
+
+
+def test_functions_of_version_1():
+    assert v1.div(7, 2).numpy() == 3
+    assert v1.div(tk.constant([-7.0]), 2).numpy().tolist() == [-3.5]
+    assert v1.batch_gather([[1, 2], [3, 4]], [[1], [0]]).numpy().tolist() == [[2], [3]]
+    assert v1.count_nonzero([[0, 1], [2, 3]], reduction_indices=1, keep_dims=True).shape == (2, 1)
+    with pytest.raises(ValueError, match="give input_tensor"):
+        v1.count_nonzero()
+    assert float(v1.py_func(lambda x: x + 1, [tk.constant(1.0)], tk.float32)) == 2.0
+    v1.set_random_seed(3)
+    first = tk.random.normal([2])
+    tk.random.set_seed(3)
+    np.testing.assert_array_equal(first, tk.random.normal([2]))
+    v1.enable_resource_variables()
+    assert v1.resource_variables_enabled()
+    assert v1.control_flow_v2_enabled()
+
+
+def test_messages_go_to_the_log_of_the_package(caplog):
+    before = v1.logging.get_verbosity()
+    v1.logging.set_verbosity(v1.logging.INFO)
+    try:
+        v1.logging.debug("hidden")
+        v1.logging.info("step %d", 3)
+        for _ in range(5):
+            v1.logging.log_every_n(v1.logging.WARN, "every", 2)
+            v1.logging.log_first_n(v1.logging.ERROR, "first", 2)
+        v1.logging.log_if(v1.logging.ERROR, "unmet", False)
+        v1.logging.vlog(0, "low")
+        v1.logging.flush()
+    finally:
+        v1.logging.set_verbosity(before)
+    texts = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "trainkit"]
+    assert texts.count(("WARNING", "every")) == 3
+    assert texts.count(("ERROR", "first")) == 2
+    assert [t for t in texts if t[1] not in ("every", "first")] == [
+        ("INFO", "step 3"),
+        ("INFO", "low"),
+    ]
+
+
+def test_files_by_the_names_of_version_1(tmp_path):
+    folder = str(tmp_path / "a" / "b")
+    v1.gfile.MakeDirs(folder)
+    with v1.gfile.Open(folder + "/x.txt", "w") as file:
+        file.write("text")
+    assert v1.gfile.ListDirectory(folder) == ["x.txt"]
+    v1.gfile.DeleteRecursively(folder)
+    assert not v1.gfile.Exists(folder)
 
 
 def test_shapes_and_types_of_data_are_nested_as_its_elements():

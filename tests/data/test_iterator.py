@@ -290,3 +290,10 @@ def test_a_pass_goes_back_behind_the_end_of_a_parallel_map(taken):
         next(iterator, None)
     iterator.load_state_arrays(begin)
     assert [int(n) for n, _ in iterator] == numbers
+
+
+def test_next_is_a_method_too():
+    iterator = iter(Dataset.range(1))
+    assert int(iterator.next()) == 0
+    with pytest.raises(StopIteration):
+        iterator.next()

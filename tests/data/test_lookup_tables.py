@@ -147,3 +147,13 @@ def test_values_of_numbers_are_where_the_keys_are(lies):
             keys = tk.constant([7, 1], dtype=table.key_dtype)
         found = table.lookup(keys)
         assert (found.device, found.numpy().tolist()) == (keys.device, [2.5, -1])
+
+
+def test_tables_are_exported():
+    numbers = L.StaticHashTable(L.KeyValueTensorInitializer(["a", "b"], [1, 2]), -1)
+    keys, values = numbers.export()
+    assert (keys.numpy().tolist(), values.numpy().tolist()) == ([b"a", b"b"], [1, 2])
+    texts = L.StaticHashTable(L.KeyValueTensorInitializer([3, 4], ["x", "y"]), "z")
+    keys, values = texts.export(name="n")
+    assert (keys.dtype, values.dtype) == (tk.int32, tk.string)
+    assert (keys.numpy().tolist(), values.numpy().tolist()) == ([3, 4], [b"x", b"y"])

@@ -7,7 +7,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.core.errors import NoValueError
-from trainkit.core.values import torch_names
+from trainkit.core.values import tf1_names, torch_names
 
 layers = tk.layers
 
@@ -47,6 +47,30 @@ NAMES = {
     "a gradient": (lambda: tk.ones(()).backward(), "tape.gradient"),
     "a view of a variable": (lambda: tk.Variable([1.0]).value().detach(), "tk.stop_gradient"),
     "parameters": (lambda: model().parameters(), "'Sequential' .* use model.trainable_variables"),
+    "TensorFlow 1's session": (lambda: tk.Session, r"tk\.compat\.v1\.Session inside"),
+    "TensorFlow 1's optimizer": (lambda: tk.train.AdamOptimizer, "here it is tk.optimizers.Adam$"),
+    "TensorFlow 1's layer": (lambda: tk.layers.conv2d, "here it is tk.keras.layers.Conv2D$"),
+    "TensorFlow 1's metric": (lambda: tk.metrics.mean, "here it is tk.keras.metrics.Mean$"),
+    "TensorFlow 1's loss": (
+        lambda: tk.losses.softmax_cross_entropy,
+        r"tk\.keras\.losses\.CategoricalCrossentropy\(from_logits=True\)$",
+    ),
+    "TensorFlow 1's files": (lambda: tk.gfile, "here it is tk.io.gfile"),
+    "TensorFlow 1's writer": (lambda: tk.summary.FileWriter, "tk.summary.create_file_writer"),
+    "a name that moved": (lambda: tk.lgamma, "here it is tk.math.lgamma$"),
+    "a part of data sets": (lambda: tk.data.experimental.dense_to_ragged_batch, "use padded_batch"),
+    "files of features": (
+        lambda: tk.data.experimental.make_batched_features_dataset,
+        "map tk.io.parse_example over it",
+    ),
+    "a coordinator": (
+        lambda: tk.distribute.experimental.coordinator,
+        "tk.distribute.MultiWorkerMirroredStrategy trains",
+    ),
+    "partitions": (
+        lambda: tk.distribute.experimental.partitioners,
+        "leave variable_partitioner out",
+    ),
     "gradients to 0": (lambda: tk.optimizers.SGD().zero_grad(), "'SGD' .* none to make 0"),
 }
 
@@ -71,6 +95,7 @@ ADVISED = {
     "models": (model(), torch_names.MODEL),
     "optimizers": (tk.optimizers.SGD(), torch_names.OPTIMIZER),
     "names": (None, torch_names.NAMES),
+    "names of version 1": (None, tf1_names.NAMES),
 }
 
 
@@ -82,7 +107,17 @@ def test_what_is_advised_is_there_and_the_name_is_not(case):
         for path in re.findall(r"\btk((?:\.\w+)+)", advice):
             assert functools.reduce(getattr, path[1:].split("."), tk) is not None
         for name in re.findall(r"\b(?:model|optimizer)\.(\w+)", advice):
-            assert hasattr(owner, name), name
+            assert hasattr(owner or model(), name), name
+        for name in re.findall(r"\bvariable\.(\w+)", advice):
+            assert hasattr(tk.Variable(1.0), name), name
+
+
+@pytest.mark.parametrize("path", tf1_names.NAMES)
+def test_a_name_of_version_1_is_explained_and_not_there(path):
+    space, _, name = path.rpartition(".")
+    with pytest.raises(AttributeError) as caught:
+        getattr(getattr(tk, space) if space else tk, name)
+    assert str(caught.value).endswith(tf1_names.NAMES[path]) or space == ""
 
 
 class Faulty(tk.Model):

@@ -226,3 +226,44 @@ def test_a_slice_lies_inside_and_its_sizes_are_known():
             tk.function(tk.slice)(x, tk.constant(begin), tk.constant(size))
     with pytest.raises(ERROR, match="each of the 2 axes"):
         tk.slice(x, [0], [1])
+
+
+SPACED = {
+    "int": (0, 10, "float64"),
+    "int16": (np.int16(0), np.int16(10), "float32"),
+    "uint8": (np.uint8(0), np.uint8(10), "float32"),
+    "int64": (np.int64(0), np.int64(10), "float64"),
+    "float": (0.0, 10.0, "float32"),
+    "float64": (np.float64(0), np.float64(10), "float64"),
+}
+
+
+@pytest.mark.parametrize("kind", SPACED)
+def test_whole_numbers_are_spaced_as_tensorflow_divides_them(kind):
+    start, stop, dtype = SPACED[kind]
+    spaced = tk.linspace(start, stop, 5)
+    assert spaced.dtype.name == dtype
+    np.testing.assert_array_equal(spaced, [0.0, 2.5, 5.0, 7.5, 10.0])
+
+
+SHARDS = [np.arange(6.0).reshape(3, 2), 10 + np.arange(4.0).reshape(2, 2)]
+
+
+def test_a_list_of_tables_is_looked_up_one_after_the_other():
+    rows = np.concatenate(SHARDS)
+    ids = [[0, 2], [3, 4]]
+    np.testing.assert_array_equal(tk.nn.embedding_lookup(SHARDS, ids), rows[ids])
+    np.testing.assert_array_equal(tk.nn.embedding_lookup(SHARDS[:1], [0, 2]), rows[[0, 2]])
+    np.testing.assert_array_equal(tk.nn.embedding_lookup([[1.0, 1.0], [2.0, 3.0]], [1, 3]), [1, 3])
+    with pytest.raises(ValueError, match="give a table or more"):
+        tk.nn.embedding_lookup([], [0])
+
+
+def test_version_1_deals_rows_out_to_tables():
+    lookup = tk.compat.v1.nn.embedding_lookup
+    dealt = [[0, 1], [10, 11], [2, 3], [12, 13], [4, 5]]
+    np.testing.assert_array_equal(lookup(SHARDS, range(5)), dealt)
+    np.testing.assert_array_equal(lookup(SHARDS, range(5), "div"), np.concatenate(SHARDS))
+    np.testing.assert_array_equal(lookup(SHARDS[0], [2]), [[4, 5]])
+    with pytest.raises(ValueError, match="'mod' or 'div'"):
+        lookup(SHARDS, [0], "rest")

@@ -9,12 +9,35 @@ those of `trainkit` itself; those that would mean something else there are left 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import trainkit
+from trainkit import tf as _tf
+from trainkit.compat import v1_gfile as gfile
+from trainkit.compat import v1_logging as logging
+from trainkit.compat.v1_functions import batch_gather as batch_gather
+from trainkit.compat.v1_functions import control_flow_v2_enabled as control_flow_v2_enabled
+from trainkit.compat.v1_functions import count_nonzero as count_nonzero
+from trainkit.compat.v1_functions import div as div
+from trainkit.compat.v1_functions import enable_control_flow_v2 as enable_control_flow_v2
+from trainkit.compat.v1_functions import enable_resource_variables as enable_resource_variables
+from trainkit.compat.v1_functions import enable_tensor_equality as enable_tensor_equality
+from trainkit.compat.v1_functions import enable_v2_behavior as enable_v2_behavior
+from trainkit.compat.v1_functions import enable_v2_tensorshape as enable_v2_tensorshape
+from trainkit.compat.v1_functions import py_func as py_func
+from trainkit.compat.v1_functions import resource_variables_enabled as resource_variables_enabled
+from trainkit.compat.v1_functions import set_random_seed as set_random_seed
+from trainkit.compat.v1_functions import to_bfloat16 as to_bfloat16
+from trainkit.compat.v1_functions import to_complex64 as to_complex64
+from trainkit.compat.v1_functions import to_complex128 as to_complex128
+from trainkit.compat.v1_functions import to_double as to_double
+from trainkit.compat.v1_functions import to_float as to_float
+from trainkit.compat.v1_functions import to_int32 as to_int32
+from trainkit.compat.v1_functions import to_int64 as to_int64
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
@@ -23,6 +46,7 @@ from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.names import name_scope
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values import tf1_names
 from trainkit.core.variable import Variable as Variable
 from trainkit.graph.ir.graph import Graph as Graph
 from trainkit.graph.ir.graph import GraphTensor, VariableSlot
@@ -73,6 +97,27 @@ def get_default_graph() -> Graph:
             "tk.compat.v1.Graph().as_default():`"
         )
     return graph
+
+
+def is_building_graph() -> bool:
+    """Whether a graph of version 1 is being built, rather than one of `tk.function`, or none."""
+    graph = trace_state.current_trace()
+    return isinstance(graph, Graph) and graph.is_built_by_hand
+
+
+def executing_eagerly_outside_functions() -> bool:
+    """Whether operations give values at once, outside of functions that are being traced."""
+    return not is_building_graph()
+
+
+def reset_default_graph() -> None:
+    """Nothing: each `Graph().as_default()` begins anew.
+
+    Raises:
+        FailedPreconditionError: a graph is being built.
+    """
+    if is_building_graph():
+        raise FailedPreconditionError("reset_default_graph: a graph is being built; make a new one")
 
 
 def placeholder(dtype: DTypeLike, shape: Any = None, name: str | None = None) -> GraphTensor:
@@ -190,6 +235,33 @@ class Operation:
         return f"<tf.Operation {self.name!r}>"
 
 
+def global_variables() -> list[Variable]:
+    """The variables that `get_variable` made in the default graph."""
+    return list(_state(get_default_graph()).variables.values())
+
+
+def trainable_variables() -> list[Variable]:
+    """Those of `global_variables` that are trained."""
+    return [variable for variable in global_variables() if variable.trainable]
+
+
+def variables_initializer(var_list: Any, name: str = "init") -> Operation:
+    """An operation that gives variables their initial values.
+
+    Args:
+        var_list: variables that `get_variable` made in the default graph.
+        name: of the operation.
+    """
+    state, variables = _state(get_default_graph()), list(var_list)
+
+    def run(session: Session, feed: Any) -> None:
+        with eagerly():
+            for variable in variables:
+                variable.assign(state.initial[id(variable)])
+
+    return Operation(name, run)
+
+
 def global_variables_initializer() -> Operation:
     """An operation that gives all variables of the default graph their initial values."""
     state = _state(get_default_graph())
@@ -202,16 +274,91 @@ def global_variables_initializer() -> Operation:
     return Operation("init", run)
 
 
-def assign(ref: Variable, value: Any, name: str | None = None) -> Operation:
-    """An operation that stores `value`, a tensor or a number, in the variable `ref`."""
+initialize_all_variables = global_variables_initializer
+
+
+def local_variables_initializer() -> Operation:
+    """An operation that does nothing: there are no variables of one session alone."""
+    return Operation("init", lambda session, feed: None)
+
+
+def tables_initializer() -> Operation:
+    """An operation that does nothing: tables have their values once they exist."""
+    return Operation("init_all_tables", lambda session, feed: None)
+
+
+def _change(method: str, ref: Variable, arguments: tuple[Any, ...], name: str | None) -> Any:
+    """A method of a variable: an operation of a graph of version 1, else done at once."""
+    if not is_building_graph():
+        return getattr(ref, method)(*arguments)
 
     def run(session: Session, feed: Any) -> Any:
-        new = session.run(value, feed) if isinstance(value, GraphTensor) else value
+        values = [session.run(x, feed) if isinstance(x, GraphTensor) else x for x in arguments]
         with eagerly():
-            ref.assign(new)
+            getattr(ref, method)(*values)
         return ref.numpy()
 
-    return Operation(name or "Assign", run)
+    return Operation(name or method, run)
+
+
+def assign(
+    ref: Variable,
+    value: Any,
+    validate_shape: bool | None = None,
+    use_locking: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Store `value` in the variable `ref`.
+
+    Args:
+        ref: the variable.
+        value: a tensor or a number.
+        validate_shape: must not be False: variables keep their shapes.
+        use_locking: not used.
+        name: of the operation.
+
+    Returns:
+        The variable; in a graph of version 1 an operation that stores it when it is run.
+
+    Raises:
+        ValueError: `validate_shape` is False.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> float(tk.compat.v1.assign(w, 3.0))
+        3.0
+    """
+    if validate_shape is False:
+        raise ValueError("compat.v1.assign: variables keep their shapes; leave validate_shape out")
+    return _change("assign", ref, (value,), name)
+
+
+def assign_add(
+    ref: Variable, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Add `value` to the variable `ref`; the result is that of `assign`.
+
+    Args:
+        ref: the variable.
+        value: a tensor or a number.
+        use_locking: not used.
+        name: of the operation.
+    """
+    return _change("assign_add", ref, (value,), name)
+
+
+def assign_sub(
+    ref: Variable, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Take `value` from the variable `ref`; the result is that of `assign`.
+
+    Args:
+        ref: the variable.
+        value: a tensor or a number.
+        use_locking: not used.
+        name: of the operation.
+    """
+    return _change("assign_sub", ref, (value,), name)
 
 
 class Session:
@@ -394,6 +541,41 @@ def _dropout(
     return trainkit.nn.dropout(x, dropped, noise_shape, seed, name)
 
 
+def _embedding_lookup(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: float | None = None,
+) -> Any:
+    """`tk.nn.embedding_lookup`, with version 1's order of the rows of a list of tables.
+
+    Args:
+        params: a table (n, ...), or a list of tables.
+        ids: ints of any shape in [0, n).
+        partition_strategy: `"mod"` deals the rows out to the tables one by one, `"div"` numbers
+            them one table after the other.
+        name: of the operation.
+        validate_indices: not used.
+        max_norm: largest length of a row; not limited by default.
+
+    Raises:
+        ValueError: the strategy is another.
+    """
+    if partition_strategy not in ("mod", "div"):
+        raise ValueError(
+            f"compat.v1.nn.embedding_lookup: partition_strategy {partition_strategy!r} must be "
+            "'mod' or 'div'"
+        )
+    if isinstance(params, list | tuple) and len(params) > 1 and partition_strategy == "mod":
+        count, ids = len(params), convert_to_tensor(ids)
+        sizes = [_tf.shape(table, ids.dtype)[0] for table in params]
+        starts = _tf.cumsum(_tf.stack(sizes), exclusive=True)
+        ids = _tf.gather(starts, ids % count) + ids // count
+    return trainkit.nn.embedding_lookup(params, ids, max_norm)
+
+
 def random_normal_initializer(
     mean: float = 0.0, stddev: float = 1.0, seed: Seed | None = None, dtype: DTypeLike = "float32"
 ) -> RandomNormal:
@@ -472,7 +654,7 @@ image = _Names("image")
 """`tk.image`, without `resize`."""
 math = _Names("math")
 """`tk.math`, without `in_top_k`."""
-nn = _Names("nn", dropout=_dropout)
+nn = _Names("nn", dropout=_dropout, embedding_lookup=_embedding_lookup)
 """`tk.nn`, whose `dropout` takes what is kept, and without `in_top_k`."""
 random = _Names("random")
 """`tk.random`, without `poisson`."""
@@ -488,4 +670,7 @@ initializers = _Names(
 def __getattr__(name: str) -> Any:
     if name in LEFT_OUT["compat.v1"]:
         raise not_here("compat.v1", name, globals())
+    path = tf1_names.RENAMED.get(name)
+    if path is not None:
+        return functools.reduce(getattr, path.split("."), trainkit)
     return getattr(trainkit, name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.errors import FailedPreconditionError
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.data.chaining import whole_number
 from trainkit.data.dataset import AUTOTUNE as AUTOTUNE
 from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
@@ -302,3 +303,14 @@ class TFRecordWriter:
                         f"{array.dtype} of shape {array.shape}"
                     )
                 writer.write(element)
+
+
+_explain_unknown_names(
+    globals(),
+    left_out={
+        "dense_to_ragged_batch": "there are no ragged tensors; use padded_batch of the data set",
+        "dense_to_sparse_batch": "there are no sparse tensors; use padded_batch of the data set",
+        "make_batched_features_dataset": "use tk.data.TFRecordDataset(files).batch(n), and map "
+        "tk.io.parse_example over it",
+    },
+)

@@ -78,6 +78,10 @@ class DatasetIterator(Trackable):
             self._pack = structure.packer(structure.template_of(self._node.template()))
         return self._pack(structure.tensors_on(leaves, devices.current()))
 
+    def next(self) -> Any:
+        """The next element, as of `next(iterator)`."""
+        return self.__next__()
+
     def get_next(self) -> Any:
         """The next element.
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
 
-from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.distribution.communication_options import CommunicationOptions as CommunicationOptions
 from trainkit.distribution.strategy import (
     MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
@@ -39,11 +38,9 @@ _LEFT_OUT = {
     "CentralStorageStrategy": "tk.distribute.MirroredStrategy keeps a copy on each device",
     "ParameterServerStrategy": _PROCESSES,
     "TPUStrategy": _PROCESSES,
+    "coordinator": _PROCESSES,
+    "partitioners": "weights are copied to each replica, not cut; leave variable_partitioner out",
 }
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        public = (n for n in globals() if not n.startswith("_"))
-        raise _unknown_name("trainkit.distribute.experimental", name, public, _LEFT_OUT)
+_explain_unknown_names(globals(), "trainkit.distribute.experimental", _LEFT_OUT)

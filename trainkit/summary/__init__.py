@@ -1,5 +1,6 @@
 """Summaries for TensorBoard, written without TensorFlow: curves, histograms, images and more."""
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.summary import experimental as experimental
 from trainkit.summary.charts import custom_scalars as custom_scalars
 from trainkit.summary.charts import pr_curve as pr_curve
@@ -23,3 +24,5 @@ from trainkit.summary.writer import SummaryWriter as SummaryWriter
 from trainkit.summary.writer import create_file_writer as create_file_writer
 from trainkit.summary.writer import create_noop_writer as create_noop_writer
 from trainkit.summary.writer import flush as flush
+
+_explain_unknown_names(globals())

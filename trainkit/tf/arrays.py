@@ -111,6 +111,8 @@ def linspace(
 ) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, both included.
 
+    Whole numbers are spaced in float64, those of 8 and 16 bits in float32.
+
     Args:
         start: first number, or tensor of them.
         stop: last number, or tensor of them.
@@ -121,7 +123,11 @@ def linspace(
         >>> tk.linspace(0.0, 1.0, 5).numpy()
         array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    result: Tensor = ops.linspace(start, stop, plain(num), axis=axis)
+    ends = convert_to_tensor(start), convert_to_tensor(stop)
+    dtype = None
+    if all(x.dtype.is_integer for x in ends):
+        dtype = "float32" if all(x.dtype.size <= 2 for x in ends) else "float64"
+    result: Tensor = ops.linspace(*ends, plain(num), dtype=dtype, axis=axis)
     return result
 
 

@@ -754,3 +754,12 @@ def test_a_leaked_tensor_is_a_type_error_too():
         tk.function(lambda x: x + leaked[0])(tk.constant(1.0))
     with pytest.raises(TypeError, match="leaked out of a trace"):
         leaked[0] + 1.0
+
+
+def test_a_function_has_a_name():
+    @tk.function
+    def halved(x):
+        return x / 2.0
+
+    assert halved.name == "halved"
+    assert halved.__name__ == "halved"

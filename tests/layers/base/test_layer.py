@@ -477,3 +477,42 @@ def test_arguments_for_a_base_pass_through_a_catch_all_of_any_name():
 
     assert Named(size=3, name="x").get_config()["size"] == 3
     assert Named.from_config(Named(size=3).get_config()).kept == 3
+
+
+class WithVariables(Layer):
+    def build(self, input_shape):
+        self.plain = tk.Variable(1.0, name="plain")
+        self.ours = tk.keras.Variable(1.0, name="ours")
+        self.weight = self.add_weight((2,), name="weight")
+
+    def call(self, x):
+        return x * self.plain
+
+
+class Around(Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = WithVariables(name="inner")
+
+    def call(self, x):
+        return self.inner(x)
+
+
+def test_variables_of_a_build_are_named_after_their_layers():
+    around = Around(name="around")
+    around(tk.ones((1, 2)))
+    inner = around.inner
+    assert inner.plain.name == "around/inner/plain:0"
+    assert inner.ours.path == "around/inner/ours"
+    assert (inner.weight.name, inner.weight.path) == ("weight", "around/inner/weight")
+    assert tk.get_current_name_scope() == ""
+
+
+def test_a_build_that_fails_leaves_its_scope():
+    class Failing(Layer):
+        def build(self, input_shape):
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        Failing()(tk.ones((1, 2)))
+    assert tk.get_current_name_scope() == ""

@@ -291,3 +291,13 @@ def test_vocabularies_that_keras_has_learned_are_read(tmp_path):
     assert text.get_vocabulary() == ["", "[UNK]", "hello"]
     text.load_assets(str(tmp_path / "elsewhere"))
     assert text.get_vocabulary() == ["", "[UNK]", "hello"]
+
+
+def test_moments_are_none_before_the_build():
+    layer = tk.layers.Normalization()
+    assert layer.mean is None
+    assert layer.variance is None
+    layer.build((None, 2))
+    np.testing.assert_array_equal(layer.mean, [[0.0, 0.0]])
+    np.testing.assert_array_equal(layer.variance, [[1.0, 1.0]])
+    assert tk.layers.Normalization(mean=1.0, variance=2.0).mean is None

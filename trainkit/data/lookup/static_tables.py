@@ -236,6 +236,15 @@ class StaticHashTable(_StaticTable):
         self.default_value = convert_to_tensor(default_value, dtype=self.value_dtype)
         self._default = devices.to_numpy(self.default_value._array).item()
 
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """All keys (size,) and their values (size,), in the order of the initializer."""
+        keys = np.empty(len(self._known), self.key_dtype.dtype)
+        for i, key in enumerate(self._known):
+            keys[i] = key
+        of_text = keys.dtype == OBJECTS
+        known_keys = string_results(keys) if of_text else convert_to_tensor(keys)
+        return known_keys, self._fill_missing(list(self._known.values()), keys.shape)
+
     def size(self, name: str | None = None) -> Tensor:
         """How many keys there are, a scalar of int64."""
         return convert_to_tensor(len(self._known), dtype="int64")

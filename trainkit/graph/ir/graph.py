@@ -79,6 +79,7 @@ class Graph(NodeList):
         outer: the graph in which this one is a branch or a loop body, else `None`.
         slots: the variables that are read or assigned, by `id`.
         crossing_was_shown: whether a tape has warned of targets (n,) that meet outputs (n, 1).
+        is_built_by_hand: whether it is one of version 1, whose effects are operations to be run.
 
     Example:
         >>> f = tk.function(lambda x: x + 1.0)
@@ -96,6 +97,7 @@ class Graph(NodeList):
         self.caller: Graph | None = None
         self.slots: dict[int, VariableSlot] = {}
         self.crossing_was_shown = False
+        self.is_built_by_hand = False
         # calls of Python so far; a loop in which Python runs between rounds begins with one
         self.python_calls = 0
         self.captures: dict[GraphTensor, GraphTensor] = {}
@@ -501,6 +503,7 @@ class Graph(NodeList):
 
     def as_default(self) -> Graph:
         """This graph as a context in which operations become its nodes."""
+        self.is_built_by_hand = True
         return self
 
 

@@ -144,6 +144,11 @@ class Function:
 
     # ------------------------------------------------------------------ methods
 
+    @property
+    def name(self) -> str:
+        """What it is called in listings of graphs, by default as the Python function."""
+        return self._name
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method: each instance has graphs of its own."""
         if instance is None:

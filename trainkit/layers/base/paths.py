@@ -5,11 +5,15 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from trainkit.core import names
 from trainkit.layers.base.call_spec import FRAME
 
 
 class scope:
-    """Context in which weights belong below `layer`; a layer already innermost counts once."""
+    """Context in which weights belong below `layer`; a layer already innermost counts once.
+
+    It is a scope of names, too, for variables that a `build` makes without `add_weight`.
+    """
 
     __slots__ = ("layer", "pushed")
 
@@ -20,6 +24,7 @@ class scope:
         stack = FRAME.scopes
         if not stack or stack[-1] is not self.layer:
             stack.append(self.layer)
+            names.open_scopes().append(self.layer.name)
             self.pushed = True
 
     def __exit__(
@@ -27,6 +32,7 @@ class scope:
     ) -> None:
         if self.pushed:
             FRAME.scopes.pop()
+            names.open_scopes().pop()
 
 
 def current_path() -> str:

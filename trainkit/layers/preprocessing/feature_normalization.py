@@ -89,15 +89,17 @@ class Normalization(Layer):
 
     @property
     def mean(self) -> Any:
-        """The mean, shaped to broadcast with the input."""
+        """The mean, shaped to broadcast with the input; `None` before the layer is built."""
         return self._moment(0)
 
     @property
     def variance(self) -> Any:
-        """The variance, shaped to broadcast with the input."""
+        """The variance, shaped to broadcast with the input; `None` before the layer is built."""
         return self._moment(1)
 
     def _moment(self, index: int) -> Any:
+        if not self.built:
+            return None
         if self._given is None:
             learned = self.adapt_variance if index else self.adapt_mean
             moment = learned.value()

@@ -13,6 +13,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import Axis, TensorLike
+from trainkit.ops.arrays.concat_and_split import concatenate as _concat
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import size as size_
 from trainkit.ops.core.axis_numbers import plain
@@ -207,21 +208,33 @@ def clip_by_global_norm(
 
 
 def embedding_lookup(
-    params: TensorLike, ids: Any, max_norm: float | None = None, name: str | None = None
+    params: TensorLike | Sequence[TensorLike],
+    ids: Any,
+    max_norm: float | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Rows of `params` at `ids`, each shortened to the length `max_norm` if one is given.
 
     Args:
-        params: (n, ...).
+        params: (n, ...); or a list of such tables, whose rows are numbered one table after the
+            other.
         ids: ints of any shape in [0, n).
         max_norm: largest length of a row; not limited by default.
 
+    Raises:
+        ValueError: `params` is an empty list.
+
     Example:
-        >>> tk.nn.embedding_lookup([[1.0, 1.0], [2.0, 2.0]], [1, 0, 1]).numpy()
+        >>> table = tk.constant([[1.0, 1.0], [2.0, 2.0]])
+        >>> tk.nn.embedding_lookup(table, [1, 0, 1]).numpy()
         array([[2., 2.],
                [1., 1.],
                [2., 2.]], dtype=float32)
     """
+    if isinstance(params, list | tuple):
+        if not params:
+            raise ValueError("embedding_lookup: params is an empty list; give a table or more")
+        params = params[0] if len(params) == 1 else _concat(list(params), axis=0)
     rows = _gather(params, ids)
     if max_norm is None:
         return rows

@@ -1,7 +1,6 @@
 """Moving averages of weights: as a part of the rule that updates a weight, or by one of their own.
 
-In the rule a weight and its average are read and written once. That can't be where the weight is
-not yet what is used when its rule is through, as a constraint comes, or where averages move in
+In the rule a weight and its average are read and written once. That can't be where averages move in
 steps that leave weights as they are, as within a period of gradient accumulation.
 """
 
@@ -44,11 +43,8 @@ def next_average(optimizer: Optimizer, average: Any, weight: Any, has_begun: Any
 
 def join_average(optimizer: Optimizer, state: SlotState) -> SlotState:
     """`state` with a rule that updates the average, too; itself where that comes later."""
-    has_final_value = state.weight.constraint is None and state.dtype == state.weight.dtype.dtype
-    if SLOT in state.names:
-        # of a plan of the last step, since which a constraint may have come
-        return state if has_final_value else optimizer.state_of(state.weight)
-    if not has_final_value or SLOT not in state.slots:
+    is_of_one_type = state.dtype == state.weight.dtype.dtype
+    if SLOT in state.names or not is_of_one_type or SLOT not in state.slots:
         return state
     if state.with_average is None:
         key, names = ("with average", state.key), (*state.names, SLOT)

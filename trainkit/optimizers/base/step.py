@@ -200,12 +200,12 @@ def make_step(
         counted = step_count // period
     if active is not False:
         _update_weights(on, optimizer, states, grads, conditions, counted, active)
-    # before the averages, which are of the weights as they are used
+    if optimizer.use_ema:
+        _update_averages(on, optimizer, states, counted, finite)
+    # after the averages, as in Keras: those that have replaced weights are constrained as well
     for i, state in enumerate(states):
         if state.weight.constraint is not None:
             _constrain(on, state.weight, conditions[i] if conditions else None, finite)
-    if optimizer.use_ema:
-        _update_averages(on, optimizer, states, counted, finite)
     # last of all: after an error the step has not been counted
     on.assign_where(finite, optimizer._iterations, step_count + 1)
 
