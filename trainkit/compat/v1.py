@@ -55,7 +55,7 @@ from trainkit.initializers import GlorotUniform, RandomNormal, RandomUniform, Tr
 from trainkit.tf.left_out import LEFT_OUT, not_here
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, Seed
+    from trainkit.core.values.type_aliases import DTypeLike, Seed, TensorLike
 
 
 class _Reuse:
@@ -303,11 +303,11 @@ def _change(method: str, ref: Variable, arguments: tuple[Any, ...], name: str | 
 
 def assign(
     ref: Variable,
-    value: Any,
+    value: TensorLike,
     validate_shape: bool | None = None,
     use_locking: bool | None = None,
     name: str | None = None,
-) -> Any:
+) -> Variable | Operation:
     """Store `value` in the variable `ref`.
 
     Args:
@@ -334,8 +334,8 @@ def assign(
 
 
 def assign_add(
-    ref: Variable, value: Any, use_locking: bool | None = None, name: str | None = None
-) -> Any:
+    ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None
+) -> Variable | Operation:
     """Add `value` to the variable `ref`; the result is that of `assign`.
 
     Args:
@@ -348,8 +348,8 @@ def assign_add(
 
 
 def assign_sub(
-    ref: Variable, value: Any, use_locking: bool | None = None, name: str | None = None
-) -> Any:
+    ref: Variable, value: TensorLike, use_locking: bool | None = None, name: str | None = None
+) -> Variable | Operation:
     """Take `value` from the variable `ref`; the result is that of `assign`.
 
     Args:
