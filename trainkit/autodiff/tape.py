@@ -200,7 +200,7 @@ class GradientTape(Jacobians):
                 self.tracked.setdefault(x)
                 self._leaves.add(x)
 
-    def watches(self, x: Any) -> bool:
+    def watches(self, x: Tensor) -> bool:
         """Whether `x` is a leaf; `trace_state` calls this."""
         return x in self._leaves
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trainkit
 from trainkit import ops
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 
 
-def _conversion(name: str, dtype: str) -> Callable[..., Tensor]:
+class _Conversion(Protocol):
+    """A cast to one element type."""
+
+    def __call__(self, x: TensorLike, name: str | None = None) -> Tensor: ...
+
+
+def _conversion(name: str, dtype: str) -> _Conversion:
     """The function of version 1 that casts to one element type."""
 
     def convert(x: TensorLike, name: str | None = None) -> Tensor:
@@ -109,8 +115,12 @@ def count_nonzero(
 
 
 def py_func(
-    func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
-) -> Any:
+    func: Callable[..., Any],
+    inp: Sequence[TensorLike],
+    Tout: DTypeLike | Sequence[DTypeLike],
+    stateful: bool = True,
+    name: str | None = None,
+) -> Tensor | list[Tensor]:
     """`tk.numpy_function`.
 
     Args:
@@ -124,7 +134,8 @@ def py_func(
         >>> float(tk.compat.v1.py_func(lambda x: x + 1, [tk.constant(1.0)], tk.float32))
         2.0
     """
-    return _tf.numpy_function(func, inp, Tout, stateful)
+    result: Tensor | list[Tensor] = _tf.numpy_function(func, inp, Tout, stateful)
+    return result
 
 
 def set_random_seed(seed: int) -> None:
