@@ -24,7 +24,8 @@ class scope:
         stack = FRAME.scopes
         if not stack or stack[-1] is not self.layer:
             stack.append(self.layer)
-            names.open_scopes().append(self.layer.name)
+            # one whose __init__ forgot the base class has no name, and is complained of later
+            names.open_scopes().append(getattr(self.layer, "name", ""))
             self.pushed = True
 
     def __exit__(
