@@ -100,7 +100,7 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py ALIGNED
         kernels/jit/half_vectors.py I16 HALF _EVEN
-        kernels/jit/simd.py BYTES
+        kernels/jit/simd.py BYTES _MASKED_WIDTH
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
         kernels/matmul/bfloat16_compiled.py _NEGATIVE
