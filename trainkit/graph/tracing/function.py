@@ -466,14 +466,26 @@ class Function:
 
     def _relax(self, key: Any) -> Any:
         """`key` with unknown sizes where an earlier call of the same structure had other ones."""
-        rows_only = self._reduce_retracing == "rows"
-        # a replica draws for its rows of the global batch, which its graphs have as numbers
-        if rows_only and REPLICAS:
-            return key
+        if self._reduce_retracing == "rows":
+            return self._relax_rows(key)
         for earlier, _ in self._history:
             with contextlib.suppress(Differs):
-                key = joined(earlier, key, rows_only)
+                key = joined(earlier, key)
         return key
+
+    def _relax_rows(self, key: Any) -> Any:
+        """`key` with an unknown number of rows where two earlier calls differ in that alone.
+
+        Two sizes are a batch and the last one of a pass, whose graphs are the faster for knowing
+        them. A replica draws for its rows of the global batch, which its graphs have as numbers.
+        """
+        if REPLICAS:
+            return key
+        relaxed_keys = []
+        for earlier, _ in self._history:
+            with contextlib.suppress(Differs):
+                relaxed_keys.append(joined(earlier, key, rows_only=True))
+        return relaxed_keys[-1] if len(relaxed_keys) > 1 else key
 
     # ------------------------------------------------------------------ looking
 

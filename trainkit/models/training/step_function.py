@@ -71,7 +71,7 @@ class CompiledStep:
         self._parts: Any = None  # what is left to do for the program of the graph
 
     def _traceable(self) -> Any:
-        """The step as a function: a second number of rows makes one graph for all others.
+        """The step as a function: a third number of rows makes one graph for all others.
 
         Lengths of sequences have graphs of their own, whose sums are in the order of eager steps.
         """
