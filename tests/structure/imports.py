@@ -37,6 +37,15 @@ def _trees() -> dict[pathlib.Path, ast.Module]:
         gc.enable()
 
 
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """All nodes of a file's tree, which many tests ask for."""
+    try:
+        nodes: list[ast.AST] = tree.nodes  # type: ignore[attr-defined]
+    except AttributeError:
+        nodes = tree.nodes = [*ast.walk(tree)]  # type: ignore[attr-defined]
+    return nodes
+
+
 def is_second_name(path: pathlib.Path) -> bool:
     """Whether a file only stands for a module of another name, for editors: `from x import *`."""
     body = tree_of(path).body
@@ -134,7 +143,7 @@ def named_modules(tree: ast.Module) -> Iterator[tuple[str, int]]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func

@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-from tests.structure.imports import PACKAGE, tree_of
+from tests.structure.imports import PACKAGE, nodes_of, tree_of
 
 KEPT = pathlib.Path(__file__).with_name("role_words.json")
 
@@ -45,7 +45,7 @@ NO_PARTICIPLES = frozenset(
 
 def role_bindings(tree):
     """The line and name of each local variable and argument that is called by a role-word."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             name = node.id
         elif isinstance(node, ast.arg):
@@ -81,7 +81,7 @@ def binding_count(tree):
     return sum(
         isinstance(node, ast.arg)
         or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
     )
 
 
@@ -96,7 +96,7 @@ def is_named_by_a_role(name):
 
 def participle_functions(tree):
     """The line and name of each function that is named by a participle or a preposition."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if is_named_by_a_role(node.name):
                 yield node.lineno, node.name
@@ -125,7 +125,7 @@ def totals():
         names += len(list(role_bindings(tree)))
         all_names += binding_count(tree)
         functions += len(list(participle_functions(tree)))
-        all_functions += sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+        all_functions += sum(isinstance(node, ast.FunctionDef) for node in nodes_of(tree))
     return names, all_names, functions, all_functions
 
 

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import trainkit as tk
-from tests.structure.imports import PACKAGE, import_graph, tree_of
+from tests.structure.imports import PACKAGE, import_graph, nodes_of, tree_of
 
 DEPTHS = {  # classes from which one inherits, itself included and `object` left out
     tk.layers.Layer: 3,
@@ -55,7 +55,7 @@ def is_silent_write(node):
 def count(matches):
     """How many nodes of the package match."""
     trees = [tree_of(path) for path in sorted(PACKAGE.rglob("*.py"))]
-    return sum(matches(node) for tree in trees for node in ast.walk(tree))
+    return sum(matches(node) for tree in trees for node in nodes_of(tree))
 
 
 @pytest.mark.parametrize("kind", DEPTHS, ids=lambda kind: kind.__name__)

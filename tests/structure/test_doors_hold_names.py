@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, nodes_of, tree_of
 
 DOORS = ("tf", "keras", "array_api")
 MOST_OPS = 2
@@ -114,7 +114,7 @@ def classes() -> set[str]:
     return {
         f"{module}.{node.name}"
         for _, module, tree in door_files()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef)
     }
 

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, nodes_of, tree_of
 
 # Kernels of one element whose formula is no operation's, and why.
 BY_HAND = dict.fromkeys(
@@ -47,14 +47,14 @@ def shifts_by_maximum(tree):
         and isinstance(node.right, ast.Call)
         and getattr(node.right.func, "attr", "") == "max"
         and any(keyword.arg == "keepdims" for keyword in node.right.keywords)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.BinOp)
     )
 
 
 def formulas_by_hand(tree):
     """The functions of a file that are compiled as the formula of a kernel."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef):
             makers = [getattr(call, "func", call) for call in node.decorator_list]
             if any(getattr(maker, "id", "") == "by_element" for maker in makers):
@@ -65,7 +65,7 @@ def numbers(tree):
     """The numbers that stand in a file."""
     return {
         node.value
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, float)
     }
 

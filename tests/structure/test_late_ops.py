@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import trainkit as tk
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, nodes_of, tree_of
 from trainkit.core.dispatch import late_ops
 from trainkit.core.tensor import PRIMITIVES
 
@@ -21,7 +21,7 @@ def looked_up(tree):
     """Lines with `PRIMITIVES[...]`, and whether a text stands in it."""
     return [
         (node.lineno, isinstance(node.slice, ast.Constant))
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Subscript) and getattr(node.value, "id", None) == "PRIMITIVES"
     ]
 
@@ -30,7 +30,7 @@ def used(tree):
     """Names that are read of `late_ops`."""
     return {
         node.attr
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", None) == "late_ops"
     }
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, nodes_of, tree_of
 
 TRACERS = {
     "trainkit.autodiff.vjps_on_arrays": "_StandIn",  # gradient rules, of which arrays are asked
@@ -66,14 +66,14 @@ def is_text_compiled(call):
 
 def texts_of(tree):
     """The texts that stand in a file, in parts where something is put in."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
 
 def classes_of(tree):
     """(class, names of its bases, names of its fields) of a file."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ClassDef):
             bases = {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
             fields = {item.target.id for item in node.body if isinstance(item, ast.AnnAssign)}
@@ -104,7 +104,7 @@ def writes_cuda(tree):
 
 
 def compiles_text(tree):
-    return any(is_text_compiled(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(is_text_compiled(node) for node in nodes_of(tree) if isinstance(node, ast.Call))
 
 
 def files_that(question):

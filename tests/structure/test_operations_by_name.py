@@ -6,7 +6,7 @@ import functools
 import pytest
 
 import trainkit  # noqa: F401  (declares the operations)
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, nodes_of, tree_of
 from trainkit.core.tensor import PRIMITIVES
 
 # Names in these are no operations', though they are the same words.
@@ -78,7 +78,7 @@ def counted():
     lists, compared = {}, {}
     for name, path in files().items():
         if path.stem not in OTHER_NAMES:
-            nodes = list(ast.walk(tree_of(path)))
+            nodes = nodes_of(tree_of(path))
             lists[name] = sum(len(names) for _, names in listed(nodes))
             compared[name] = len(list(comparisons(nodes)))
     return lists, compared

@@ -4,12 +4,12 @@ import ast
 
 import pytest
 
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, nodes_of, tree_of
 
 
 def names_of_tuned(tree):
     """What a file calls modules `*_tuned`, and things of them."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom):
             is_of_tuned = (node.module or "").endswith("_tuned")
             for name in node.names:
@@ -23,7 +23,7 @@ def asked_in_bodies(tree):
     A function that takes `xp` computes on any device; what serves NumPy arrays alone has no `xp`.
     """
     tuned = set(names_of_tuned(tree))
-    for function in ast.walk(tree):
+    for function in nodes_of(tree):
         if not isinstance(function, ast.FunctionDef | ast.Lambda):
             continue
         if "xp" not in [argument.arg for argument in function.args.args]:
@@ -69,7 +69,7 @@ def freed_before_their_last_use(tree):
 
     Numba frees an array after the last line that names it, whoever has its address.
     """
-    for function in ast.walk(tree):
+    for function in nodes_of(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         made, by_address, kept_alive = {}, set(), set()
