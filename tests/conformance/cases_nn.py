@@ -264,48 +264,24 @@ CASES = [
         SHARES,
         normal(3, 4),
     ),
-    case(
-        "sparse_softmax_cross_entropy_with_logits",
-        PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op,
-        LABELS,
-        normal(3, 4),
-        order=3,
-    ),
-    case(
-        "sparse_softmax_cross_entropy_with_logits",
-        PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op,
-        SEVERAL_LABELS,
-        normal(2, 3, 4),
-        order=3,
-    ),
-    case(
-        "sparse_softmax_cross_entropy_and_slopes",
-        PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].op,
-        LABELS,
-        normal(3, 4),
-        order=3,
-    ),
-    case(
-        "sparse_softmax_cross_entropy_and_slopes",
-        PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].op,
-        SEVERAL_LABELS,
-        normal(2, 3, 4),
-        order=3,
-    ),
-    case(
-        "sparse_softmax_cross_entropy_gradient",
-        softmax_cross_entropy.sparse_softmax_cross_entropy_gradient,
-        normal(3),
-        LABELS,
-        normal(3, 4),
-    ),
-    case(
-        "sparse_softmax_cross_entropy_gradient",
-        softmax_cross_entropy.sparse_softmax_cross_entropy_gradient,
-        normal(2, 3),
-        SEVERAL_LABELS,
-        normal(2, 3, 4),
-    ),
+    *[
+        case(name, PRIMITIVES[name].op, labels, normal(*labels.shape, 4), order=3)
+        for name in (
+            "sparse_softmax_cross_entropy_with_logits",
+            "sparse_softmax_cross_entropy_and_slopes",
+        )
+        for labels in (LABELS, SEVERAL_LABELS)
+    ],
+    *[
+        case(
+            "sparse_softmax_cross_entropy_gradient",
+            softmax_cross_entropy.sparse_softmax_cross_entropy_gradient,
+            normal(*labels.shape),
+            labels,
+            normal(*labels.shape, 4),
+        )
+        for labels in (LABELS, SEVERAL_LABELS)
+    ],
     case(
         "sigmoid_cross_entropy_with_logits",
         cross_entropy.sigmoid_cross_entropy_with_logits,

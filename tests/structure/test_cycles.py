@@ -30,6 +30,7 @@ LATE: dict[str, dict[str, str]] = {
     "trainkit.collectives.world": {
         "trainkit.collectives.mpi_group": "importing it starts MPI, which only a launcher asks for"
     },
+    "trainkit.core.names": {"trainkit.core.values.tf1_names": START_UP},
     "trainkit.graph.autograph.convert": {
         "trainkit.graph.autograph.lambda_source": START_UP,
         "trainkit.graph.autograph.prepare": START_UP,

@@ -10,7 +10,7 @@ those of `trainkit` itself; those that would mean something else there are left 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -252,7 +252,17 @@ def variables_initializer(var_list: Any, name: str = "init") -> Operation:
         var_list: variables that `get_variable` made in the default graph.
         name: of the operation.
     """
-    state, variables = _state(get_default_graph()), list(var_list)
+    return _initializer(_state(get_default_graph()), list(var_list), name)
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that gives all variables of the default graph their initial values."""
+    state = _state(get_default_graph())
+    return _initializer(state, state.variables.values(), "init")
+
+
+def _initializer(state: _GraphState, variables: Iterable[Variable], name: str) -> Operation:
+    """An operation that gives variables their initial values when it is run."""
 
     def run(session: Session, feed: Any) -> None:
         with eagerly():
@@ -260,18 +270,6 @@ def variables_initializer(var_list: Any, name: str = "init") -> Operation:
                 variable.assign(state.initial[id(variable)])
 
     return Operation(name, run)
-
-
-def global_variables_initializer() -> Operation:
-    """An operation that gives all variables of the default graph their initial values."""
-    state = _state(get_default_graph())
-
-    def run(session: Session, feed: Any) -> None:
-        with eagerly():
-            for variable in state.variables.values():
-                variable.assign(state.initial[id(variable)])
-
-    return Operation("init", run)
 
 
 initialize_all_variables = global_variables_initializer

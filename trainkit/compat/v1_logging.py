@@ -56,14 +56,18 @@ def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:
 
 def log_every_n(level: int, msg: Any, n: int, *args: Any) -> None:
     """`log` at the first of every `n` calls with this text."""
-    count = _COUNTS[msg] = _COUNTS.get(msg, -1) + 1
-    log_if(level, msg, count % n == 0, *args)
+    log_if(level, msg, _count_of(msg) % n == 0, *args)
 
 
 def log_first_n(level: int, msg: Any, n: int, *args: Any) -> None:
     """`log` at the first `n` calls with this text."""
+    log_if(level, msg, _count_of(msg) < n, *args)
+
+
+def _count_of(msg: Any) -> int:
+    """How often a text came before, which counts this time as well."""
     count = _COUNTS[msg] = _COUNTS.get(msg, -1) + 1
-    log_if(level, msg, count < n, *args)
+    return count
 
 
 def vlog(level: int, msg: Any, *args: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.process import forks
-from trainkit.core.values import tf1_names, torch_names
+from trainkit.core.values import torch_names
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -97,6 +97,8 @@ def unknown_name(
         known: the names that the module has.
         left_out: by names that it leaves out on purpose, what to use instead.
     """
+    from trainkit.core.values import tf1_names
+
     advice = (
         (left_out or {}).get(name)
         or torch_names.NAMES.get(name)

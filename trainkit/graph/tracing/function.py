@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import copyreg
 import functools
@@ -39,12 +38,12 @@ from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
 from trainkit.graph.tracing.python_calls import SWITCH, CallsReplicas, run_around_replicas, tracing
 from trainkit.graph.tracing.signature import (
     Arguments,
-    Differs,
     device_in,
     is_tensor_like,
-    joined,
     key_of,
     places_in,
+    relax,
+    relax_rows,
     takes,
     with_signature,
 )
@@ -465,27 +464,12 @@ class Function:
             )
 
     def _relax(self, key: Any) -> Any:
-        """`key` with unknown sizes where an earlier call of the same structure had other ones."""
-        if self._reduce_retracing == "rows":
-            return self._relax_rows(key)
-        for earlier, _ in self._history:
-            with contextlib.suppress(Differs):
-                key = joined(earlier, key)
-        return key
-
-    def _relax_rows(self, key: Any) -> Any:
-        """`key` with an unknown number of rows where two earlier calls differ in that alone.
-
-        Two sizes are a batch and the last one of a pass, whose graphs are the faster for knowing
-        them. A replica draws for its rows of the global batch, which its graphs have as numbers.
-        """
-        if REPLICAS:
-            return key
-        relaxed_keys = []
-        for earlier, _ in self._history:
-            with contextlib.suppress(Differs):
-                relaxed_keys.append(joined(earlier, key, rows_only=True))
-        return relaxed_keys[-1] if len(relaxed_keys) > 1 else key
+        """`key` with unknown sizes where earlier calls of the same structure had other ones."""
+        earlier_keys = [earlier for earlier, _ in self._history]
+        if self._reduce_retracing != "rows":
+            return relax(key, earlier_keys)
+        # a replica draws for its rows of the global batch, which its graphs have as numbers
+        return key if REPLICAS else relax_rows(key, earlier_keys)
 
     # ------------------------------------------------------------------ looking
 

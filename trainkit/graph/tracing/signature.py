@@ -6,9 +6,10 @@ Tensors count by dtype and shape, Python values by value, everything else by ide
 from __future__ import annotations
 
 import abc
+import contextlib
 import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -266,6 +267,26 @@ def joined(a: Any, b: Any, rows_only: bool = False) -> Any:
     if a == b:
         return a
     raise Differs
+
+
+def relax(key: Any, earlier_keys: Iterable[Any]) -> Any:
+    """`key` with unknown sizes where an earlier one of the same structure has others."""
+    for earlier in earlier_keys:
+        with contextlib.suppress(Differs):
+            key = joined(earlier, key)
+    return key
+
+
+def relax_rows(key: Any, earlier_keys: Iterable[Any]) -> Any:
+    """`key` with an unknown number of rows where two earlier ones differ in that alone.
+
+    Two sizes are a batch and the last one of a pass, whose graphs are the faster for knowing them.
+    """
+    relaxed_keys = []
+    for earlier in earlier_keys:
+        with contextlib.suppress(Differs):
+            relaxed_keys.append(joined(earlier, key, rows_only=True))
+    return relaxed_keys[-1] if len(relaxed_keys) > 1 else key
 
 
 def with_signature(key: Any, signature: Any) -> Any:
