@@ -1,5 +1,7 @@
 """`keras.StatelessScope`: reads and assignments inside go to its mapping."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,31 @@ def test_what_does_not_fit_is_refused():
         keras.StatelessScope([(a, np.ones(3))])
     with pytest.raises(tk.errors.UnimplementedError, match="initialize_variables"):
         keras.StatelessScope(initialize_variables=False)
+
+
+def _calls_beside_operations(x, table):
+    tk.print("x is", x, output_stream=sys.stdout)
+    table.insert(["seen"], [1])
+    doubled = tk.py_function(lambda value: value * 2.0, [x], tk.float32)
+    halved = tk.numpy_function(lambda array: array * np.float32(0.5), [x], tk.float32)
+    first = next(iter(tk.data.Dataset.range(5, 8)))
+    assert tk.executing_eagerly()
+    assert not tk.inside_function()
+    assert float(tk.timestamp()) > 0
+    assert int(table.lookup(["seen"])[0]) == 1
+    return doubled + halved + tk.cast(first, "float32")
+
+
+def test_outside_of_graphs_a_scope_runs_prints_host_calls_tables_and_iterators_at_once(capsys):
+    table = tk.lookup.experimental.MutableHashTable(tk.string, tk.int64, -1)
+    with tk.keras.StatelessScope():
+        assert float(_calls_beside_operations(tk.constant(4.0), table)) == 15.0
+    again = tk.recompute_grad(lambda x: x * _calls_beside_operations(x, table))
+    with tk.GradientTape() as tape:
+        x = tk.constant(4.0)
+        tape.watch(x)
+        y = again(x)
+    assert float(y) == 60.0
+    # 15 for the factor x, and x times the 2 of the call whose gradient is known
+    assert float(tape.gradient(y, x)) == 23.0
+    assert capsys.readouterr().out == "x is 4\n" * 3

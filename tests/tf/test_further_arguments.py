@@ -150,3 +150,21 @@ def test_selu_at_zero_has_the_slope_from_above():
         tape.watch(x)
         y = tk.nn.selu(x)
     np.testing.assert_allclose(tape.gradient(y, x), [1.050701, 0.64676857], rtol=1e-6)
+
+
+def test_hues_turn_between_the_darkest_and_the_brightest_channel_to_the_last_bit():
+    # by TensorFlow 2.21; a channel one unit too low would be cut to the integer below
+    pixels = np.array([[[7, 40, 3], [250, 10, 130]]], np.int32)
+    assert tk.image.adjust_hue(pixels, 0.3).numpy().tolist() == [[[3, 14, 40], [177, 250, 10]]]
+    turned = tk.image.adjust_hue(np.float32([[[-2.0, -0.5, -1.0], [0.5, -0.25, 1.5]]]), -0.35)
+    expected = np.float32([[[-0.5, -1.15, -2.0], [-0.25, 1.5, 0.325]]])
+    np.testing.assert_allclose(turned.numpy(), expected, atol=1e-6)
+    gray = tk.image.adjust_hue(np.float32([[[0.5, 0.5, 0.5]]]), 0.4)
+    assert gray.numpy().tolist() == [[[0.5, 0.5, 0.5]]]
+
+
+def test_a_gaussian_ends_before_one_and_a_half_pixels():
+    # the middle one of three pixels lies 1.5 from the outer ones of four; by TensorFlow 2.21
+    row = np.float32([1.0, 5.0, -2.0, 7.0]).reshape(1, 4, 1, 1)
+    narrow = tk.image.resize(row, (3, 1), method="gaussian").numpy().ravel()
+    np.testing.assert_allclose(narrow, [1.8344342, 1.5, 5.1225247], rtol=1e-6)

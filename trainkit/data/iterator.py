@@ -54,7 +54,7 @@ class DatasetIterator(Trackable):
         self._stage: Stage = self._node.stage()
         # one that Python makes while a function is traced, as for a comprehension, serves that
         # trace alone
-        self._of_trace = bool(trace_state.THREAD.traces)
+        self._of_trace = trace_state.current_graph() is not None
 
     # The node belongs to the data set; here only the stage's state is stored.
     def parts(self) -> dict[str, Trackable]:
@@ -64,7 +64,7 @@ class DatasetIterator(Trackable):
         return self
 
     def __next__(self) -> Any:
-        if trace_state.THREAD.traces and not self._of_trace:
+        if not self._of_trace and trace_state.current_graph() is not None:
             return taken_later(self._next, self.element_spec)
         return self._next()
 
@@ -95,7 +95,7 @@ class DatasetIterator(Trackable):
 
     def get_next_as_optional(self) -> Optional:
         """The next element as a `tk.experimental.Optional`, which has no value after the last."""
-        if trace_state.THREAD.traces and not self._of_trace:
+        if not self._of_trace and trace_state.current_graph() is not None:
             specs = TensorSpec((), "bool"), self.element_spec
             return Optional(*taken_later(self._next_or_nothing, specs))
         return self._next_or_nothing()

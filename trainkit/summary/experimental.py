@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.dispatch.trace_state import THREAD
+from trainkit.core.dispatch.trace_state import current_graph
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import is_tensor
 from trainkit.summary.defaults import chosen_step, current_writer, whole_number
@@ -34,7 +34,7 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> bool
         >>> tk.summary.experimental.write_raw_pb(b"", step=0)  # there is no default writer
         False
     """
-    if THREAD.traces:
+    if current_graph() is not None:
         raise UnimplementedError(
             "summary.experimental.write_raw_pb: is not written by a graph; call it outside of "
             "tk.function"

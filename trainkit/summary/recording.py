@@ -7,7 +7,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.dispatch.facets import MESSAGE, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dispatch.trace_state import THREAD, current_trace
+from trainkit.core.dispatch.trace_state import current_graph
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
@@ -61,7 +61,7 @@ def record(fill: Fill, tag: str, data: Any, step: Any, *args: Any) -> Any:
         return False
     if type(tag) is not str or not tag:
         raise ValueError(f"a summary's name is {tag!r}, expected a string that is not empty.")
-    if THREAD.traces:
+    if current_graph() is not None:
         return _InGraph(writer, fill, tag, args).add(data, chosen_step(tag, step))
     if current_writer() is None:
         return False
@@ -100,7 +100,7 @@ class _InGraph:
     def add(self, data: Any, step: Any) -> Any:
         """Add the operation to the graph being traced."""
         inputs = (self._data_input(data), _step_input(step), self._condition_input())
-        return current_trace().apply(write_summary.primitive, inputs, {"recording": self})
+        return current_graph().apply(write_summary.primitive, inputs, {"recording": self})
 
     def _data_input(self, data: Any) -> Any:
         try:

@@ -264,7 +264,7 @@ def inside_function() -> bool:
         >>> tk.inside_function()
         False
     """
-    return trace_state.current_trace() is not None
+    return trace_state.current_graph() is not None
 
 
 def is_symbolic_tensor(tensor: TensorLike) -> bool:

@@ -202,9 +202,18 @@ def silence() -> _Silence:
 
 
 def current_trace() -> Any:
-    """The graph being traced in this thread, or `None`."""
+    """What notes reads and assignments in this thread, a graph or a scope of values, or `None`."""
     traces = THREAD.traces
     return traces[-1] if traces else None
+
+
+def current_graph() -> Any:
+    """The graph that operations become nodes of, or `None` where they run at once.
+
+    A scope in which variables have other values is a trace, and no graph unless one is around it.
+    """
+    trace = current_trace()
+    return trace if hasattr(trace, "apply") else None
 
 
 def executing_eagerly() -> bool:
@@ -214,7 +223,7 @@ def executing_eagerly() -> bool:
         >>> tk.executing_eagerly()
         True
     """
-    return not THREAD.traces
+    return current_graph() is None
 
 
 def enable_eager_execution() -> None:

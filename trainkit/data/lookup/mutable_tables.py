@@ -55,9 +55,9 @@ table_request.declare(batch=one_by_one("the table changes from item to item"))
 
 
 def _run(request: _TableRequest, *inputs: Tensor) -> tuple[Any, ...]:
-    trace = trace_state.current_trace()
-    if trace is not None:
-        results = trace.apply(table_request.primitive, inputs, {"request": request})
+    graph = trace_state.current_graph()
+    if graph is not None:
+        results = graph.apply(table_request.primitive, inputs, {"request": request})
         return tuple(results)
     arrays = table_request.primitive.run(tuple(x._array for x in inputs), {"request": request})
     return tuple(string_results(array) for array in arrays)

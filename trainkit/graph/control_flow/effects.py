@@ -171,8 +171,9 @@ def print_(
     # values are put in when the graph runs.
     parts = tuple(nest.map_structure(hole, x) for x in inputs)
     template = Template(parts, sep, end, stream, summarize)
-    if trace_state.current_trace() is not None:
-        trace_state.current_trace().apply(_print.primitive, tuple(tensors), {"template": template})
+    graph = trace_state.current_graph()
+    if graph is not None:
+        graph.apply(_print.primitive, tuple(tensors), {"template": template})
     else:
         template.write([np.asarray(t.numpy()) for t in tensors])
 

@@ -302,7 +302,7 @@ def _append_call(
     """The results of a call of `func` that becomes a node of the graph being traced."""
     tensors = tuple([convert_to_tensor(x) for x in inp])
     settings = {"function": HostFunction(func, announced)}
-    results = trace_state.current_trace().apply(operation.primitive, tensors, settings)
+    results = trace_state.current_graph().apply(operation.primitive, tensors, settings)
     # A trace that is given a node directly tells no tape of it, as calls of operations do.
     if trace_state.TAPES and announced:
         trace_state.record(operation.primitive, tensors, results, settings)
@@ -418,7 +418,7 @@ def py_function(
         return _decorator(py_function, Tout)
     many = isinstance(Tout, list | tuple)
     announced = list(Tout) if many else [Tout]
-    if trace_state.current_trace() is None:
+    if trace_state.current_graph() is None:
         results = _run_call(func, inp, announced)
     else:
         results = _append_call(func, inp, announced, _py_call)
@@ -457,7 +457,7 @@ def numpy_function(
         return _decorator(numpy_function, Tout)
     many = isinstance(Tout, list | tuple)
     announced = list(Tout) if many else [Tout]
-    if trace_state.current_trace() is not None:
+    if trace_state.current_graph() is not None:
         results = _append_call(func, inp, announced, _host_call)
     else:
         # Tapes would record what the function does to tensors, and gradients are to stop here.
@@ -479,7 +479,7 @@ def timestamp(name: str | None = None) -> Tensor:
         >>> bool(tk.timestamp() - start < 60.0)
         True
     """
-    if trace_state.current_trace() is None:
+    if trace_state.current_graph() is None:
         return convert_to_tensor(np.float64(time.time()))
     # A call of Python, as a constant would be the time of the trace for ever.
     now: Tensor

@@ -74,7 +74,7 @@ def _once(
             refuse()
         return backward(*tensors)
 
-    if trace_state.current_trace() is not None:
+    if trace_state.current_graph() is not None:
         gradients: list[Tensor] = py_function(run_checked, operands, like)
         return gradients
     return list(custom_gradient(lambda *tensors: (tuple(backward(*tensors)), refuse))(*operands))

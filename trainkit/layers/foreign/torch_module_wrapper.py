@@ -123,7 +123,7 @@ class TorchModuleWrapper(Layer):
         state = [*self.torch_parameters.values(), *self.torch_buffers.values()]
         inputs = [*run.inputs, *[variable._read() for variable in state]]
         specs = None
-        if trace_state.current_trace() is not None:
+        if trace_state.current_graph() is not None:
             specs = probe_specs([Spec(x.shape, x.dtype) for x in inputs], run.specs)
         else:
             ahead = run.forward(*inputs)

@@ -17,11 +17,11 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.images import color_spaces
-from trainkit.ops.images.color_spaces import hsv_to_rgb, rgb_to_hsv
+from trainkit.ops.images.color_spaces import hsv_to_rgb, rgb_to_hsv, turn_hue
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, power, subtract
 from trainkit.ops.math.reductions import mean as mean_
-from trainkit.ops.math.rounding import floor_divide, mod, saturate_cast
+from trainkit.ops.math.rounding import floor_divide, saturate_cast
 from trainkit.ops.math.value_limits import clip
 
 
@@ -135,19 +135,11 @@ def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: Any = 1) -> Ten
     return _on_floats(image, lambda x: multiply(gain, power(x, cast(gamma, x.dtype))))
 
 
-def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tensor:
+def _color_tensor(image: Any, op: str) -> Tensor:
     x = convert_to_tensor(image)
     if len(x.shape) == 0 or x.shape[-1] != 3:
         raise ShapeError(f"{op}: images need 3 channels, got shape {tuple(x.shape)}")
-
-    def alter(rgb: Tensor) -> Tensor:
-        hsv = rgb_to_hsv(rgb, data_format="channels_last")
-        hue, saturation = change(hsv[..., 0:1], hsv[..., 1:2])
-        return hsv_to_rgb(
-            concatenate([hue, saturation, hsv[..., 2:3]], axis=-1), data_format="channels_last"
-        )
-
-    return _on_floats(image, alter)
+    return x
 
 
 def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Tensor:
@@ -167,7 +159,8 @@ def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) ->
     """
     if isinstance(delta, int | float) and not -1 <= delta <= 1:
         raise InvalidArgumentError(f"adjust_hue: delta {delta} is not in [-1, 1]")
-    return _in_hsv(image, "adjust_hue", lambda h, s: (mod(add(h, delta), 1.0), s))
+    x = _color_tensor(image, "adjust_hue")
+    return _on_floats(x, lambda rgb: turn_hue(rgb, delta))
 
 
 def adjust_saturation(image: TensorLike, saturation_factor: Any, name: str | None = None) -> Tensor:
@@ -184,9 +177,16 @@ def adjust_saturation(image: TensorLike, saturation_factor: Any, name: str | Non
         >>> tk.image.adjust_saturation([[[1.0, 0.5, 0.5]]], 2.0).numpy().round(2)
         array([[[1., 0., 0.]]], dtype=float32)
     """
-    return _in_hsv(
-        image, "adjust_saturation", lambda h, s: (h, clip(multiply(s, saturation_factor), 0.0, 1.0))
-    )
+
+    def change(rgb: Tensor) -> Tensor:
+        hsv = rgb_to_hsv(rgb, data_format="channels_last")
+        saturation = clip(multiply(hsv[..., 1:2], saturation_factor), 0.0, 1.0)
+        return hsv_to_rgb(
+            concatenate([hsv[..., 0:1], saturation, hsv[..., 2:3]], axis=-1),
+            data_format="channels_last",
+        )
+
+    return _on_floats(_color_tensor(image, "adjust_saturation"), change)
 
 
 # ---------------------------------------------------------------------- linear color spaces

@@ -86,6 +86,34 @@ def rgb_to_hsv(images: Any, data_format: str | None = None) -> Tensor:
     return restore(concatenate([hue, saturation, value], axis=-1))
 
 
+def turn_hue(x: Tensor, delta: Any) -> Tensor:
+    """Images (..., 3) with their hue turned by `delta` of the whole circle.
+
+    Darkest and brightest channel stay what they are to the last bit, also where they are below 0;
+    by way of saturation, which divides by the brightest, they would not.
+    """
+    red, green, blue = _channels(x, "adjust_hue")
+    high, low = maximum(maximum(red, green), blue), minimum(minimum(red, green), blue)
+    spread = subtract(high, low)
+    safe = where(equal(spread, 0), 1.0, spread)
+    if_red = divide(subtract(green, blue), safe)
+    if_green = add(divide(subtract(blue, red), safe), 2.0)
+    if_blue = add(divide(subtract(red, green), safe), 4.0)
+    sixths = where(equal(red, high), if_red, where(equal(green, high), if_green, if_blue))
+    shares = _channel_shares(mod(add(sixths, multiply(6.0, delta)), 6.0))
+    return concatenate(
+        [where(equal(c, 1.0), high, add(low, multiply(c, spread))) for c in shares], axis=-1
+    )
+
+
+def _channel_shares(sixths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """How bright red, green and blue are at a hue, which is in sixths of the circle."""
+    red = clip(subtract(absolute(subtract(sixths, 3.0)), 1.0), 0.0, 1.0)
+    green = clip(subtract(2.0, absolute(subtract(sixths, 2.0))), 0.0, 1.0)
+    blue = clip(subtract(2.0, absolute(subtract(sixths, 4.0))), 0.0, 1.0)
+    return red, green, blue
+
+
 def hsv_to_rgb(images: Any, data_format: str | None = None) -> Tensor:
     """Red, green and blue of hue, saturation and value.
 
@@ -102,10 +130,7 @@ def hsv_to_rgb(images: Any, data_format: str | None = None) -> Tensor:
     """
     x, restore = batched(images, data_format, "hsv_to_rgb")
     hue, saturation, value = _channels(floats_only(x, "hsv_to_rgb"), "hsv_to_rgb")
-    turn = multiply(mod(hue, 1.0), 6.0)
-    red = clip(subtract(absolute(subtract(turn, 3.0)), 1.0), 0.0, 1.0)
-    green = clip(subtract(2.0, absolute(subtract(turn, 2.0))), 0.0, 1.0)
-    blue = clip(subtract(2.0, absolute(subtract(turn, 4.0))), 0.0, 1.0)
+    shares = _channel_shares(multiply(mod(hue, 1.0), 6.0))
     pale = subtract(1.0, saturation)
-    parts = [multiply(value, add(pale, multiply(saturation, c))) for c in (red, green, blue)]
+    parts = [multiply(value, add(pale, multiply(saturation, c))) for c in shares]
     return restore(concatenate(parts, axis=-1))

@@ -62,8 +62,10 @@ def _lanczos(radius: float) -> Callable[[Tensor], Tensor]:
 
 
 def _gaussian(x: Tensor) -> Tensor:
-    """A bell of standard deviation 0.5, cut off at 1.5."""
-    return where(greater(x, 1.5), 0.0, exp(multiply(multiply(x, x), -2.0)))
+    """A bell of standard deviation 0.5, which ends before 1.5."""
+    # The bell is 0.011 there, no 0: a pixel at that very distance is out whichever way its
+    # distance was rounded, or one of two at the same distance would weigh and the other not.
+    return where(less(x, 1.5 - 1e-6), exp(multiply(multiply(x, x), -2.0)), 0.0)
 
 
 def _mitchell(x: Tensor) -> Tensor:
