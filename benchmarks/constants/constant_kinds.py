@@ -151,7 +151,7 @@ OF_NO_MACHINE = {
         kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
-        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
+        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS _TRIMS
         kernels/jit/elements.py PART_STEP
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS

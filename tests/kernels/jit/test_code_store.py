@@ -7,6 +7,7 @@ import tempfile
 
 import pytest
 
+from trainkit.core.files.trusted_folders import TrustedFolder
 from trainkit.kernels.jit import code_store
 from trainkit.kernels.jit.code_store import has_code, read_code, write_code
 
@@ -75,6 +76,23 @@ def test_what_is_just_written_stays_however_large(cache, monkeypatch):
     write_code("a", bytes(200))
     write_code("b", bytes(200))
     assert [path.stem for path in cache.iterdir()] == ["b"]
+
+
+def test_sizes_are_asked_for_now_and_then(cache, monkeypatch):
+    folders, files = [], TrustedFolder.files
+
+    def note_folder(self):
+        folders.append(self.path)
+        return files(self)
+
+    monkeypatch.setattr(TrustedFolder, "files", note_folder)
+    monkeypatch.setattr(code_store, "MOST_BYTES", 16 * 1000)
+    for i in range(10):  # of 264 bytes with their digests: every fourth comes to more than 1,000
+        write_code(f"{i}", bytes(200))
+    assert folders == [str(cache)] * 3
+    monkeypatch.setenv("TRAINKIT_CACHE", str(cache / "another"))
+    write_code("a", b"code")
+    assert folders[3:] == [str(cache / "another" / "machine")]
 
 
 PROGRAM = """

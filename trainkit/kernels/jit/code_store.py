@@ -25,6 +25,8 @@ MOST_BYTES = 1 << 28
 """How much one folder of code may hold."""
 _DIGEST_BYTES = 64
 _SUFFIX = ".o"
+_TRIMS = 16
+"""So many times the sizes of all files are asked for while a process writes `MOST_BYTES`."""
 _TOUCHED_SECONDS = 86_400
 """How old the date of a file has to be for its use to be noted."""
 
@@ -144,7 +146,8 @@ def write_code(digest: str, code: bytes) -> Path | None:
     try:
         with trusted_code_folder(make=True) as folder:
             folder.write_file(name, _header(digest, code) + code, 0o644 & ~_umask())
-            _trim(folder, keep=name)
+            if _is_trim_due(folder.path, _DIGEST_BYTES + len(code)):
+                _trim(folder, keep=name)
     except OSError:
         return None
     return code_folder() / name
@@ -186,6 +189,23 @@ def _umask() -> int:
     except OSError:
         pass
     return 0o022
+
+
+_written: dict[str, int] = {}
+"""How many bytes this process has written to a folder since it asked for the sizes in it."""
+
+
+def _is_trim_due(path: str, size: int) -> bool:
+    """Whether the folder may hold too much, after another `size` bytes.
+
+    To ask for the sizes of thousands of files takes as long as to compile another. So each process
+    asks at its first file and then now and then: the folder holds more than it may by what each of
+    those that write writes in between.
+    """
+    written = _written.get(path, MOST_BYTES) + size
+    is_due = written > MOST_BYTES // _TRIMS
+    _written[path] = 0 if is_due else written
+    return is_due
 
 
 def _trim(folder: TrustedFolder, keep: str) -> None:
