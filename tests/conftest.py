@@ -1,6 +1,7 @@
 """Seeds for every test, and the devices that tests run on."""
 
 import gc
+import itertools
 import os
 import random
 import signal
@@ -87,6 +88,18 @@ def pytest_runtest_teardown(item, nextitem):
 def pytest_report_header(config):
     if config.getoption("--gpu-stand-in"):
         return "GPU STAND-IN: NumPy behind CuPy's interface; nothing here runs on a GPU"
+    return None
+
+
+PASSED_PER_DOT = 100
+passed = itertools.count(1)
+
+
+def pytest_report_teststatus(report, config):
+    """A dot for a hundred tests that passed: 47,000 would each be written and flushed by itself."""
+    if report.when == "call" and report.outcome == "passed" and config.get_verbosity() < 1:
+        if not hasattr(report, "wasxfail") and next(passed) % PASSED_PER_DOT:
+            return "passed", "", ""
     return None
 
 
