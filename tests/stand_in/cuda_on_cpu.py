@@ -13,16 +13,20 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import os
 import platform
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
 
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+FOLDER_VARIABLE = "STAND_IN_KERNELS"
+"""Names the folder of compiled kernels, which several processes may share."""
 MOST_THREADS, MOST_SHARED_BYTES = 1024, 227 << 10
 """Of a block, on compute capability 9.0."""
 _WAITING = re.compile(r"__sync|__shfl|__ballot|__any_sync|__all_sync|__activemask")
@@ -83,9 +87,20 @@ def _makes_code(command):
 
 @functools.cache
 def _folder():
+    """Where compiled kernels are, for this process and those that it starts."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        Path(named).mkdir(parents=True, exist_ok=True)
+        return Path(named)
     path = tempfile.mkdtemp(prefix="trainkit-stand-in-")
-    atexit.register(shutil.rmtree, path)
+    os.environ[FOLDER_VARIABLE] = path
+    atexit.register(_remove, path, os.getpid())
     return Path(path)
+
+
+def _remove(path, owner):
+    if os.getpid() == owner:  # and no process that was forked off
+        shutil.rmtree(path)
 
 
 class Kernel:
@@ -159,7 +174,7 @@ def built(code, name):
         raise RuntimeError("no g++ for this machine is here")
     waits = "#define CPU_BARRIERS\n" if _WAITING.search(code) else ""
     body = _DYNAMIC.sub(r"\1* \2 = (\1*)cpu_dynamic;", _INCLUDES.sub("", code))
-    text = f"""{waits}#include "{HEADER}"
+    text = f"""{waits}#include "{HEADER.name}"
 {body}
 static void cpu_this(void** a) {{ cpu_call(&{name}, a); }}
 extern "C" int parameters(long* sizes) {{ return cpu_sizes(&{name}, sizes); }}
@@ -170,12 +185,20 @@ extern "C" const char* run(const unsigned* grid, const unsigned* block, void* dy
 """
     stem = hashlib.sha256((text + HEADER.read_text()).encode()).hexdigest()[:24]
     library = _folder() / f"{stem}.so"
+    if not library.exists():
+        _compile(text, library, code)
+    return Kernel(ctypes.CDLL(str(library)))
+
+
+def _compile(text, library, code):
+    # Another process may look for it meanwhile, so it has its name once it is whole.
+    unfinished = library.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     done = subprocess.run(
-        [_compiler(), *_OPTIONS, "-o", str(library), *_LIBRARIES],
+        [_compiler(), *_OPTIONS, "-I", str(HEADER.parent), "-o", str(unfinished), *_LIBRARIES],
         input=text,
         text=True,
         capture_output=True,
     )
     if done.returncode:
         raise RuntimeError(f"g++ refuses a kernel:\n{done.stderr[:4000]}\n{code}")
-    return Kernel(ctypes.CDLL(str(library)))
+    unfinished.replace(library)

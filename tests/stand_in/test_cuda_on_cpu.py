@@ -1,6 +1,9 @@
 """Kernels of CUDA C++ on the CPU: what they compute, and which mistakes of theirs are found."""
 
 import contextlib
+import os
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -201,3 +204,36 @@ def test_a_block_that_no_device_has_is_refused():
         cuda_on_cpu.built(PLACES, "places")((1,), (1025,), [out, np.int32(3)])
     with pytest.raises(ValueError, match="INVALID_VALUE"):
         cuda_on_cpu.built(PLACES, "places")((0,), (32,), [out, np.int32(3)])
+
+
+SHARED = """
+import os, sys
+import numpy as np
+from tests.stand_in import cuda_on_cpu
+
+if sys.argv[1] == "second":  # it has no compiler, and needs none
+    cuda_on_cpu._compile = None
+out = np.full(100, -1, np.int32)
+cuda_on_cpu.built(sys.argv[2], "places")((2, 2), (32,), [out, np.int32(100)])
+assert out[99] == 99 * 10 + 99 % 32
+"""
+
+
+def test_processes_share_what_is_compiled(tmp_path):
+    folder = tmp_path / "kernels"
+    env = {**os.environ, cuda_on_cpu.FOLDER_VARIABLE: str(folder)}
+    for name in ("first", "second"):
+        subprocess.run([sys.executable, "-c", SHARED, name, PLACES], env=env, check=True)
+    assert [path.suffix for path in folder.iterdir()] == [".so"]
+
+
+def test_a_folder_of_its_own_goes_with_the_process_that_made_it():
+    env = {k: v for k, v in os.environ.items() if k != cuda_on_cpu.FOLDER_VARIABLE}
+    program = f"{SHARED}\nif os.fork() == 0: sys.exit()\nos.wait()\n"
+    program += f"print(len(os.listdir(os.environ[{cuda_on_cpu.FOLDER_VARIABLE!r}])))\n"
+    program += f"print(os.environ[{cuda_on_cpu.FOLDER_VARIABLE!r}])"
+    command = [sys.executable, "-c", program, "first", PLACES]
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    count, folder = done.stdout.split()
+    assert count == "1"
+    assert not os.path.exists(folder)
