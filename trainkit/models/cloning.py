@@ -14,6 +14,7 @@ from trainkit.core.registry import CustomObjectScope, deserialize_object, serial
 from trainkit.layers.base.keras_tensor import Input, KerasTensor
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
+from trainkit.layers.quantized.quantization import forms_inside
 from trainkit.models.functional_inputs import alike
 from trainkit.models.model import Model
 from trainkit.models.sequential import Sequential
@@ -123,6 +124,8 @@ def _like(layer: Layer) -> Layer:
             if isinstance(own, FunctionType):
                 config[name] = own
         clone: Layer = type(layer).from_config(config)
+        if forms_inside(layer):  # its weights are to fit those of `layer`
+            clone.build_from_config(layer.get_build_config() or {})
     return clone
 
 

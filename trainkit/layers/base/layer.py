@@ -45,7 +45,13 @@ from trainkit.layers.base.stateless_call import stateless_call
 from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
-from trainkit.layers.quantized.quantization import LayerQuantization, is_quantized, refuse_mode
+from trainkit.layers.quantized.quantization import (
+    LayerQuantization,
+    forms_inside,
+    is_quantized,
+    refuse_mode,
+    restore_forms,
+)
 
 _HELD = masks.HELD
 _TAPES = trace_state.TAPES
@@ -642,13 +648,16 @@ class Layer(WeightHolder):
         Returns:
             `{"input_shape": shape}`, or `{"shapes_dict": shapes}` by the names of `build`'s
             arguments where it takes several; with `frozen_weights`, numbers in `weights`, where
-            some are frozen by themselves: an optimizer in the same file has no slots for them.
+            some are frozen by themselves: an optimizer in the same file has no slots for them;
+            with `quantized_layers`, what layers inside were quantized to, by their numbers.
         """
         shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
         if shapes is None:
             return None
         frozen = tracking.frozen_alone(self.weights)
-        config = {"frozen_weights": frozen} if frozen else {}
+        config: dict[str, Any] = {"frozen_weights": frozen} if frozen else {}
+        if forms := forms_inside(self):
+            config["quantized_layers"] = forms
         if len(shapes) == 1:
             return {"input_shape": next(iter(shapes.values())), **config}
         return {"shapes_dict": dict(shapes), **config}
@@ -658,8 +667,9 @@ class Layer(WeightHolder):
         if not config or self.built:
             return
         config = dict(config)
-        frozen = config.pop("frozen_weights", ())
+        frozen, forms = config.pop("frozen_weights", ()), config.pop("quantized_layers", {})
         self._build_with(config.get("shapes_dict", config))
+        restore_forms(self, forms)
         # The numbers count weights, which the build has made just now.
         tracking.freeze_alone(self, frozen)
 

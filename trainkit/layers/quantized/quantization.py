@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any, NoReturn
 
+from trainkit.core.errors import ConfigError
 from trainkit.core.process.later_imports import DeferredModule
+from trainkit.core.registry import serialize_object
 from trainkit.core.trackable import set_silently
 from trainkit.layers.base.building import put_back, state_of
 from trainkit.layers.base.dtype_policy import DTypePolicyMap, policy_of
@@ -122,6 +124,52 @@ class LayerQuantization:
 def is_quantized(layer: Any) -> bool:
     """Whether the weights of `layer` are kept in few bits."""
     return bool(layer.__dict__.get("_is_quantized"))
+
+
+def forms_inside(layer: Any) -> dict[str, Any]:
+    """What the layers inside of `layer` were quantized to, by their numbers among these.
+
+    A layer that makes others itself, as attention makes its projections, makes them of floats
+    again, whatever became of them.
+    """
+    inside = enumerate(layer._flatten_layers(include_self=False))
+    return {
+        str(number): {
+            "dtype": serialize_object(part.dtype_policy),
+            "quantization_config": serialize_object(part.quantization_config),
+        }
+        for number, part in inside
+        if is_quantized(part)
+    }
+
+
+def restore_forms(layer: Any, forms: Any) -> None:
+    """Quantize the layers inside of a layer that was just built as `forms_inside` says.
+
+    Raises:
+        ConfigError: there is no such layer, or it can't have this form.
+    """
+    inside = layer._flatten_layers(include_self=False)
+    by_number = {str(number): part for number, part in enumerate(inside)}
+    if not isinstance(forms, dict) or not forms.keys() <= by_number.keys():
+        raise ConfigError(
+            f"{layer.name}: quantized_layers must name layers inside of it by numbers below "
+            f"{len(inside)}, got {forms!r:.100}"
+        )
+    for number, form in forms.items():
+        part = by_number[number]
+        if is_quantized(part):  # its own config said so
+            continue
+        try:
+            policy = policy_of(form["dtype"])
+            config = read_config(form["quantization_config"])
+            part.quantize(policy.quantization_mode, type_check=False, config=config)
+            part.dtype_policy = policy
+        except (KeyError, TypeError, ValueError, NotImplementedError) as error:
+            raise ConfigError(
+                f"{layer.name}: {part.name!r} inside of it can't be quantized as quantized_layers "
+                f"says: {error}. It says {form!r:.200}"
+            ) from error
 
 
 def resolve_config(mode: Any, config: Any) -> Any:

@@ -30,6 +30,11 @@ class Variant:
         def __getattr__(self, name: str) -> Any:
             """What the class of the layer has; no method at run time."""
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """What the class before makes of a config, whose dtype policy says the form of weights."""
+        return cls.plain_class.from_config(config)  # type: ignore[attr-defined]
+
     def __reduce__(self) -> Any:
         variant = next(kind for kind in type(self).__mro__[1:] if kind is not self.plain_class)
         state = self.__getstate__()

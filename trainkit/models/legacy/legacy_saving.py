@@ -114,8 +114,10 @@ def _plain(described: dict[str, Any]) -> dict[str, Any]:
     name = described.get("registered_name") or described["class_name"]
     keys = ["name", "inbound_nodes", "shared_object_id"]
     is_own = module.partition(".")[0] == "keras"
-    # what a class of a user needs to make its weights, and which of any layer are frozen alone
-    if not is_own or "frozen_weights" in (described.get("build_config") or {}):
+    # what a class of a user needs to make its weights, which of any layer are frozen alone, and
+    # what was quantized inside of it
+    noted = {"frozen_weights", "quantized_layers"}
+    if not is_own or noted & (described.get("build_config") or {}).keys():
         keys.append("build_config")
     if is_own:
         name = _LONG_CLASS_NAMES.get(name, name)
