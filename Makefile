@@ -118,14 +118,14 @@ bench-gpu: $(GPU_READY)
 clean:
 	rm -rf .venv .venv-*
 
-# The stamp is written last, so an installation that broke off is done again.
+# The stamp is written last, so an installation that broke off is done again. Bytecode is compiled for
+# what is imported, which is a small part of what is installed: for all of it that takes a minute.
 $(VENV)/.ready: pyproject.toml setup.py trainkit/core/dispatch/_native.pyx $(wildcard trainkit/core/dispatch/native_code/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing packages for [$(EXTRAS)] into $(VENV), compiling the eager path and kernels: minutes"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e ".[$(EXTRAS)]"
 	touch $@
 
-# Bytecode is compiled for what is imported, which is a small part of what is installed.
 $(VENV)/.ready-train: pyproject.toml
 	@echo "making $(VENV) and installing what training needs, once: half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -140,7 +140,7 @@ $(VENV)/.ready-train: pyproject.toml
 define install_extra
 $(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	print(*project['optional-dependencies']['$(1)'], sep='\n')" >$(VENV)/extra-$(1).txt
-$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/extra-$(1).txt
+$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -r $(VENV)/extra-$(1).txt
 endef
 
 $(VENV)/.ready-docs: $(VENV)/.ready

@@ -1,5 +1,6 @@
 """Each example runs; a killed run that goes on ends with the same weights."""
 
+import functools
 import importlib
 import os
 import pathlib
@@ -170,16 +171,27 @@ def killed_run(folder, args, files):
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
 
 
+@pytest.fixture(scope="module")
+def whole_runs(tmp_path_factory):
+    """The folder of a run that nothing ended early, by its arguments."""
+    pytest.importorskip("sklearn")
+
+    @functools.cache
+    def whole_run(*args):
+        folder = tmp_path_factory.mktemp("whole")
+        run(folder, "mnist.py", *args)
+        return folder
+
+    return whole_run
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "files"), [((), 2), (("--save-every", "7"), 5), (("--save-every", "7"), 11)]
 )
-def test_a_killed_run_that_goes_on_ends_with_the_same_weights(tmp_path, extra, files):
-    pytest.importorskip("sklearn")
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    whole.mkdir()
+def test_a_killed_run_that_goes_on_ends_with_the_same_weights(tmp_path, whole_runs, extra, files):
+    whole, broken = whole_runs(*ARGS, *extra), tmp_path / "broken"
     broken.mkdir()
-    run(whole, "mnist.py", *ARGS, *extra)
     killed_run(broken, (*ARGS, *extra), files)
     assert not (broken / "checkpoints" / "model.weights.h5").exists()
     out = run(broken, "mnist.py", *ARGS, *extra, "--resume")
