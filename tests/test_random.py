@@ -82,3 +82,12 @@ def test_a_pickle_that_names_an_earlier_module_is_read():
     assert text.count(here) == 1
     copy = pickle.loads(text.replace(here, b"trainkit.ops.sampling.random"))
     np.testing.assert_array_equal(copy.normal([3]), generator.normal([3]))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_seeds_made_of_a_seed_have_its_dtype(dtype):
+    seed = np.array([3, 8], dtype)
+    for seeds in (random.split(seed, 40), random.fold_in(seed, 5)):
+        assert seeds.dtype == dtype
+        assert len(np.unique(seeds.numpy())) == seeds.numpy().size
+    assert random.split(seed, 40).numpy().min() < 0 < random.split(seed, 40).numpy().max()

@@ -272,3 +272,36 @@ def test_a_name_that_means_something_else_by_now_is_left_out(space, name, advice
     with pytest.raises(AttributeError, match=advice):
         getattr(space, name)
     assert name not in dir(space)
+
+
+def test_methods_of_variables_give_operations_that_a_session_runs():
+    with v1.Graph().as_default():
+        w = tk.Variable([1.0, 2.0])
+        x = v1.placeholder(tk.float32, [2])
+        more, fewer, new = w.assign_add(x), w.assign_sub([1.0, 1.0]), w.assign([7.0, 8.0])
+        row = w.scatter_nd_update([[1]], [5.0])
+        total = tk.reduce_sum(w)
+        with v1.Session() as session:
+            assert session.run([w, total])[1] == 3.0
+            assert session.run(more, {x: [1.0, 3.0]}).tolist() == [2.0, 5.0]
+            assert session.run(total) == 7.0
+            assert session.run(fewer).tolist() == [1.0, 4.0]
+            session.run(tk.group(fewer, fewer))
+            assert session.run(w).tolist() == [-1.0, 2.0]
+            assert session.run(row).tolist() == [-1.0, 5.0]
+            assert session.run(new).tolist() == [7.0, 8.0]
+            assert session.run(total) == 15.0
+        assert tk.group(x) is None
+    assert w.numpy().tolist() == [7.0, 8.0]
+
+
+def test_what_nobody_would_run_in_a_graph_of_version_1_is_refused():
+    with v1.Graph().as_default():
+        w = tk.Variable(1.0)
+        step = w.assign_add(1.0)
+        with pytest.raises(tk.errors.UnimplementedError, match="run it first"):
+            tk.control_dependencies([step])
+        with pytest.raises(tk.errors.UnimplementedError, match="and then what depends on it"):
+            tk.tuple([w + 1.0], [tk.group(step)])
+        with pytest.raises(tk.errors.UnimplementedError, match=r"tk\.compat\.v1\.assign_sub"):
+            tk.optimizers.SGD(0.1).apply_gradients([(w * 2.0, w)])

@@ -273,3 +273,9 @@ def test_a_run_that_is_resumed_multiplies_as_before():
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=(1, 8)).astype("float32")
         np.testing.assert_array_equal(x @ made, x @ loaded)
+
+
+def test_a_variable_of_unknown_shape_shows_its_value():
+    v = tk.Variable(1.0, shape=tk.TensorShape(None))
+    v.assign([[2.0]])
+    assert "shape=<unknown> dtype=float32, numpy=array([[2.]]" in repr(v)

@@ -110,3 +110,14 @@ def test_shuffle_takes_a_cardinality_that_is_not_known():
     for size in (0, -1, -3):
         with pytest.raises(tk.errors.InvalidArgumentError, match="UNKNOWN_CARDINALITY"):
             Dataset.range(5).shuffle(size)
+
+
+def test_the_padded_shape_of_vectors_may_be_an_int():
+    rows = tk.data.Dataset.range(1, 4).map(lambda n: tk.fill([n], n))
+    (batch,) = rows.padded_batch(3, padded_shapes=4, padding_values=np.int64(-1))
+    assert batch.numpy().tolist() == [[1, -1, -1, -1], [2, 2, -1, -1], [3, 3, 3, -1]]
+    pairs = tk.data.Dataset.zip((rows, rows))
+    assert [spec.shape for spec in pairs.padded_batch(2, ((4,), None)).element_spec] == [
+        (None, 4),
+        (None, None),
+    ]

@@ -218,3 +218,13 @@ def test_mistakes_are_explained(call, words):
 
 def test_names_are_listed():
     assert {"mean", "dot", "ctc_decode", "floatx", "clear_session"} <= set(dir(K))
+
+
+def test_ranges_of_floats_are_floats_unless_a_dtype_is_asked_for():
+    halves = K.arange(1, 3, 0.5)
+    assert halves.dtype == tk.float32
+    np.testing.assert_allclose(halves, [1.0, 1.5, 2.0, 2.5])
+    assert K.arange(3).dtype == tk.int32
+    assert K.arange(3, dtype="int64").dtype == tk.int64
+    assert K.arange(0.0, 2.0, dtype="float64").dtype == tk.float64
+    assert K.arange(-2).shape == (0,)

@@ -99,3 +99,18 @@ def test_standardized_images(images):
     wanted = (flat - flat.mean(1, keepdims=True)) / flat.std(1, keepdims=True)
     same(tk.image.per_image_standardization(images), wanted.reshape(images.shape))
     same(tk.image.per_image_standardization(np.ones((2, 2, 1), np.float32)), np.zeros((2, 2, 1)))
+
+
+@pytest.mark.parametrize("pool", [tk.nn.max_pool2d, tk.nn.max_pool], ids=["max_pool2d", "max_pool"])
+def test_borders_of_max_pooling_that_are_listed_win_nowhere(pool):
+    x = np.arange(12, dtype=np.float32).reshape(1, 3, 4, 1) - 20
+    borders = [[0, 0], [1, 0], [0, 1], [0, 0]]
+    # the upper row of windows is a border and the first row of x; by TensorFlow 2.21
+    expected = np.float32([[-19.0, -17.0], [-11.0, -9.0]]).reshape(1, 2, 2, 1)
+    np.testing.assert_array_equal(pool(x, 2, 2, borders), expected)
+    np.testing.assert_array_equal(pool(x.astype(np.int32), 2, 2, borders), expected)
+    channels_first = [borders[0], borders[3], *borders[1:3]]
+    moved = pool(x.transpose(0, 3, 1, 2), 2, 2, channels_first, "NCHW")
+    np.testing.assert_array_equal(np.transpose(moved, (0, 2, 3, 1)), expected)
+    with pytest.raises(ValueError, match=r"avg_pool2d: padding .* use 'SAME' or 'VALID'"):
+        tk.nn.avg_pool2d(x, 2, 2, borders)

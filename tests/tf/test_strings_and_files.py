@@ -270,6 +270,8 @@ def test_gfile_has_tensorflows_names(tmp_path):
     assert gfile.isdir(gfile.join(str(tmp_path), "a"))
     assert gfile.listdir(str(tmp_path / "a")) == ["b.txt"]
     assert gfile.glob(str(tmp_path / "*" / "*.txt")) == [path]
+    assert gfile.glob(iter({str(tmp_path / "*" / "*.txt")})) == [path]
+    assert gfile.glob(tk.constant(str(tmp_path / "*" / "*.txt"))) == [path]
     gfile.copy(path, path + "2")
     with pytest.raises(tk.errors.AlreadyExistsError, match="overwrite"):
         gfile.rename(path, path + "2")

@@ -50,6 +50,7 @@ from trainkit.core.values import tf1_names
 from trainkit.core.variable import Variable as Variable
 from trainkit.graph.ir.graph import Graph as Graph
 from trainkit.graph.ir.graph import GraphTensor, VariableSlot
+from trainkit.graph.ir.session_operation import SessionOperation as Operation
 from trainkit.graph.runtime.tiers import compile_graph
 from trainkit.initializers import GlorotUniform, RandomNormal, RandomUniform, TruncatedNormal
 from trainkit.tf.left_out import LEFT_OUT, not_here
@@ -222,17 +223,6 @@ def _initial(name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
 def get_regularization_losses() -> list[Any]:
     """The losses of the regularizers that `get_variable` was given in the default graph."""
     return list(_state(get_default_graph()).regularization)
-
-
-class Operation:
-    """Something a session runs for its effect: an initializer or an assignment."""
-
-    def __init__(self, name: str, run: Callable[[Session, Any], Any]) -> None:
-        self.name = name
-        self._run = run
-
-    def __repr__(self) -> str:
-        return f"<tf.Operation {self.name!r}>"
 
 
 def global_variables() -> list[Variable]:

@@ -307,6 +307,7 @@ class control_dependencies:
 
     Raises:
         TypeError: it is no list, tuple or `None`.
+        UnimplementedError: one is an operation of a graph of version 1, which only a session runs.
 
     Example:
         >>> with tk.control_dependencies([tk.debugging.assert_positive([1])]):
@@ -318,6 +319,12 @@ class control_dependencies:
     def __init__(self, control_inputs: Any) -> None:
         if control_inputs is not None and not isinstance(control_inputs, list | tuple):
             raise TypeError(f"control_dependencies: give a list of tensors, got {control_inputs!r}")
+        for x in control_inputs or ():
+            if getattr(x, "is_run_by_session", False):
+                raise UnimplementedError(
+                    f"control_dependencies: {x!r} runs when a session runs it, and only then: run "
+                    "it first, as in session.run(operation), and then what depends on it"
+                )
 
     def __enter__(self) -> None: ...
 

@@ -323,7 +323,7 @@ class Variable(RowUpdates, Trackable, Operators):
 
     def __repr__(self) -> str:
         return (
-            f"<tf.Variable '{self.name}' shape={tuple(self.shape)} dtype={self.dtype.name}, "
+            f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, "
             f"numpy={value_text(self._value._host_view())}>"
         )
 
@@ -352,14 +352,16 @@ class Variable(RowUpdates, Trackable, Operators):
             read_value: a hint of TensorFlow's; the variable itself is returned either way.
 
         Returns:
-            This variable.
+            This variable; in a graph of version 1 an operation that stores the value when a
+            session runs it.
 
         Raises:
             InvalidArgumentError: shape or dtype differ; the value stays.
         """
         if _THREAD.traces:
-            _THREAD.traces[-1].assign_variable(self, self._fit_value(value))
-            return self
+            # A graph of version 1 gives an operation, which is run by a session.
+            operation = _THREAD.traces[-1].assign_variable(self, self._fit_value(value))
+            return self if operation is None else operation
         self._store(self._fit_value(value)._array)
         return self
 

@@ -11,6 +11,7 @@ from typing import Any
 from trainkit.core.errors import AlreadyExistsError, NotFoundError, PermissionDeniedError
 from trainkit.core.files.local_paths import local_path, path_text
 from trainkit.core.files.readable_files import only_regular
+from trainkit.core.tensor import is_tensor
 
 
 class GFile:
@@ -130,8 +131,13 @@ def listdir(path: Any) -> list[str]:
 
 
 def glob(pattern: Any) -> list[str]:
-    """The names that match a shell pattern, or any of several."""
-    several = pattern if isinstance(pattern, list | tuple) else [pattern]
+    """The names that match a shell pattern, or any of several.
+
+    Args:
+        pattern: a path, or a list, set or other iterable of them.
+    """
+    is_one = isinstance(pattern, str | bytes | os.PathLike) or not hasattr(pattern, "__iter__")
+    several = [pattern] if is_one or is_tensor(pattern) else pattern
     return [path for one in several for path in sorted(_glob.glob(local_path(one)))]
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.core.names import control_dependencies
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
+from trainkit.graph.ir.session_operation import SessionOperation, group_of
 from trainkit.ops.core.folds import case as case
 from trainkit.ops.core.folds import foldl as foldl
 from trainkit.ops.core.folds import foldr as foldr
@@ -226,16 +228,21 @@ def while_loop(
     return results
 
 
-def group(*inputs: Any, **kwargs: Any) -> None:
+def group(*inputs: Any, **kwargs: Any) -> SessionOperation | None:
     """Nothing: everything that has an effect has been run, or is part of the graph, by now.
 
     Args:
         inputs: what has been run.
         **kwargs: not kept.
 
+    Returns:
+        `None`; for operations of a graph of version 1, one that runs them all.
+
     Example:
         >>> tk.group(tk.Variable(1.0).assign(2.0))
     """
+    operations = [x for x in nest.flatten(inputs) if isinstance(x, SessionOperation)]
+    return group_of(operations) if operations else None
 
 
 def no_op(name: str | None = None) -> None:
@@ -325,10 +332,14 @@ def tuple_(tensors: Any, control_inputs: Any = None, name: str | None = None) ->
         tensors: what to list.
         control_inputs: computed already, since operations run in order.
 
+    Raises:
+        UnimplementedError: one of them is an operation of a graph of version 1.
+
     Example:
         >>> [x.numpy() for x in tk.tuple([[1], [2]])]
         [array([1], dtype=int32), array([2], dtype=int32)]
     """
+    control_dependencies(control_inputs)
     return [x if x is None else convert_to_tensor(x) for x in tensors]
 
 

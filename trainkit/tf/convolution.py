@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
-from trainkit.ops.convolutional.pooling import max_pool_channels
+from trainkit.ops.convolutional.pooling import bordered_max_pool, max_pool_channels
 from trainkit.ops.convolutional.sized_transposes import conv2d_transpose
 from trainkit.ops.core.axis_numbers import plain
 
@@ -207,14 +207,15 @@ def _pool(rank: int, op: str, kind: str) -> PoolingCall:
         input: Any,
         ksize: Any,
         strides: Any,
-        padding: str,
+        padding: WindowPadding,
         data_format: str | None = None,
         name: Any = None,
     ) -> Tensor:
         layout = _layout(data_format)
-        if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
+        is_listed = kind == "max" and isinstance(padding, tuple | list)
+        if not is_listed and str(padding).upper() not in ("SAME", "VALID"):
             raise ValueError(f"{op}: padding {padding!r}; use 'SAME' or 'VALID'")
-        function = ops.max_pool if kind == "max" else ops.average_pool
+        function = bordered_max_pool if kind == "max" else ops.average_pool
         return function(
             input,
             _spatial(ksize, rank, layout, "ksize"),
@@ -224,6 +225,7 @@ def _pool(rank: int, op: str, kind: str) -> PoolingCall:
         )
 
     summary = "Greatest value" if kind == "max" else "Mean"
+    borders = ", or a pair (before, after) for each axis" if kind == "max" else ""
     pool_windows.__name__ = pool_windows.__qualname__ = op
     pool_windows.__doc__ = f"""{summary} of each window of `ksize`, over {rank} spatial axes.
 
@@ -231,12 +233,12 @@ def _pool(rank: int, op: str, kind: str) -> PoolingCall:
         input: (batch, spatial..., channels), or as `data_format` says.
         ksize: one int, or one for each spatial axis (or for all axes).
         strides: like `ksize`.
-        padding: `"SAME"` or `"VALID"`.
+        padding: `"SAME"` or `"VALID"`{borders}.
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
 
     Raises:
-        ValueError: `padding` is neither of the two.
+        ValueError: `padding` is something else.
     """
     return pool_windows
 
@@ -256,7 +258,7 @@ def max_pool(
     input: TensorLike,
     ksize: Any,
     strides: Any,
-    padding: str,
+    padding: WindowPadding,
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:

@@ -228,3 +228,18 @@ def test_some_numbers_of_neighbouring_words():
     assert learned(["a b c"], ngrams=(2, 3)) == ["b c", "a b c", "a b"]
     layer = L.TextVectorization(ngrams=[1, 2])
     assert L.TextVectorization.from_config(layer.get_config()).ngrams == (1, 2)
+
+
+def test_weights_of_special_tokens_that_the_vocabulary_lists_are_theirs():
+    words = ["[UNK]", "p", "q"]
+    layer = L.StringLookup(vocabulary=words, output_mode="tf_idf", idf_weights=[0.7, 0.2, 0.4])
+    texts = tk.constant([["p", "z", "z"], ["q", "q", "p"]])
+    expected = np.float32([[1.4, 0.2, 0.0], [0.0, 0.2, 0.8]])
+    np.testing.assert_allclose(layer(texts), expected, rtol=1e-6)
+    config = layer.get_config()
+    assert config["vocabulary"] == words
+    np.testing.assert_allclose(config["idf_weights"], [0.7, 0.2, 0.4], rtol=1e-6)
+    np.testing.assert_allclose(L.StringLookup.from_config(config)(texts), expected, rtol=1e-6)
+    average = L.StringLookup(vocabulary=["p", "q"], output_mode="tf_idf", idf_weights=[0.2, 0.4])
+    np.testing.assert_allclose(average(texts)[0], [0.6, 0.2, 0.0], rtol=1e-6)
+    assert average.get_config()["vocabulary"] == ["p", "q"]

@@ -145,8 +145,20 @@ def reverse(x: TensorLike, axes: Axis) -> Tensor:
 def arange(
     start: TensorLike, stop: TensorLike | None = None, step: Any = 1, dtype: DTypeLike = "int32"
 ) -> Tensor:
-    """Numbers from `start` to before `stop`, or from 0 to before `start`; none below zero steps."""
-    return ops.arange(start, stop, step, dtype)
+    """Numbers from `start` to before `stop`, or from 0 to before `start`; none below zero steps.
+
+    Args:
+        start: the first number, or where they end.
+        stop: where they end.
+        step: between two numbers.
+        dtype: of the result; by default that of the numbers, which floats make floats.
+
+    Example:
+        >>> tk.keras.backend.arange(0, 2, 0.5).numpy()
+        array([0. , 0.5, 1. , 1.5], dtype=float32)
+    """
+    numbers = arrays.range(start, stop, step)
+    return numbers if dtypes.as_dtype(dtype) == dtypes.int32 else ops.cast(numbers, dtype)
 
 
 def gather(reference: TensorLike, indices: TensorLike) -> Tensor:

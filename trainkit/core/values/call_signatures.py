@@ -34,7 +34,7 @@ class PoolingCall(Protocol):
         input: TensorLike,
         ksize: int | Sequence[int],
         strides: int | Sequence[int],
-        padding: str,
+        padding: WindowPadding,
         data_format: str | None = None,
         name: str | None = None,
     ) -> Tensor: ...

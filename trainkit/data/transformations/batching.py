@@ -190,7 +190,7 @@ class PaddedBatchNode(BatchNode):
                 f"padded_batch: padded_shapes has {len(flat)} shapes, the elements have {count} "
                 f"components"
             )
-        return flat
+        return [(shape,) if isinstance(shape, int) else shape for shape in flat]
 
     def fills(self, count: int) -> list[Any]:
         """The value to fill up each component with."""

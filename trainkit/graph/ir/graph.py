@@ -29,6 +29,7 @@ from trainkit.graph.ir.nodes import GraphTensor as GraphTensor
 from trainkit.graph.ir.nodes import Node as Node
 from trainkit.graph.ir.nodes import NodeList, runs_python
 from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
+from trainkit.graph.ir.session_operation import SessionOperation, assignment
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
 from trainkit.ops.math.update_weights import Rule, update_weights
@@ -292,15 +293,22 @@ class Graph(NodeList):
                 slot.pending, slot.stored = False, True
                 slot.assigned = self.outer is not None
 
-    def assign_variable(self, variable: Variable, value: Any) -> None:
-        """Let `variable` have the value `value` from this point on."""
+    def assign_variable(self, variable: Variable, value: Any) -> SessionOperation | None:
+        """Let `variable` have the value `value` from this point on.
+
+        In a graph that is built by hand nothing happens before a session runs the operation that
+        comes back; the states of layers and generators, which are not trained, go on by themselves.
+        """
         slot, value = self.slot_of(variable), self.lift(value)
+        if self.is_built_by_hand and variable.trainable:
+            return assignment(variable, value)
         if copy_needed(variable, value, slot.first):
             now = self.apply(late_ops.copy_to_device_of.primitive, (value, slot.first), {})
         else:
             # a name of its own: a tape may watch the variable, and have an entry for the value
             now = self.apply(late_ops.identity.primitive, (value,), {})
         self._note_assigned(slot, now)
+        return None
 
     def assigns(self, variable: Variable) -> bool:
         """Whether this graph, or one around it, has assigned `variable` so far."""

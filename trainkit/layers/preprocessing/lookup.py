@@ -144,7 +144,8 @@ class Lookup(Layer):
         Args:
             vocabulary: tokens by their number, with or without the special ones before them; or the
                 path of a text file with one token a line.
-            idf_weights: weight of each, for `output_mode="tf_idf"`.
+            idf_weights: weight of each, for `output_mode="tf_idf"`. Special tokens that the
+                vocabulary leaves out weigh what the others do on average.
 
         Raises:
             InvalidArgumentError: a token comes twice or there are too many, or weights are missing;
@@ -156,9 +157,11 @@ class Lookup(Layer):
         tokens = [self._shown(self._key(token)) for token in listed]
         special = self._special()
         weights = None if idf_weights is None else np.asarray(idf_weights, np.float32)
+        special_weights = None
         if special and tokens[: len(special)] == special:
             tokens = tokens[len(special) :]
-            weights = None if weights is None else weights[len(special) :]
+            if weights is not None:
+                special_weights, weights = np.split(weights, [len(special)])
         twice = [t for t, n in collections.Counter(tokens).items() if n > 1]
         reserved = {self.mask_token} | ({self.oov_token} if self.invert else set())
         inside = [token for token in tokens if token is not None and token in reserved]
@@ -178,7 +181,7 @@ class Lookup(Layer):
                 f"{self._who()}: output_mode='tf_idf' needs idf_weights, one for each of "
                 f"{len(tokens)} tokens"
             )
-        self._install(tokens, weights)
+        self._install(tokens, weights, special_weights)
 
     def _lines(self, path: Any) -> list[str]:
         """The lines of a text file, which no config may name."""
@@ -186,7 +189,7 @@ class Lookup(Layer):
         text = read_text(path, "vocabulary")
         return text.removesuffix("\n").split("\n") if text else []
 
-    def _install(self, tokens: list[Any], weights: Any) -> None:
+    def _install(self, tokens: list[Any], weights: Any, special_weights: Any = None) -> None:
         first = len(self._special())
         self._tokens = tuple(tokens)
         self._table = {self._key(token): first + i for i, token in enumerate(tokens)}
@@ -194,9 +197,12 @@ class Lookup(Layer):
             self._table[self._key(self.mask_token)] = 0 if self.output_mode == "int" else -1
         self._oov = first - 1 if self.num_oov_indices == 1 else None
         self._weights: Any = None
+        self._weighs_special = special_weights is not None
         if weights is not None:
-            mean = [weights.mean() if weights.size else 1.0] * first
-            self._weights = np.concatenate([np.asarray(mean, np.float32), weights])
+            if special_weights is None:
+                mean = weights.mean() if weights.size else 1.0
+                special_weights = np.full(first, mean, np.float32)
+            self._weights = np.concatenate([special_weights, weights])
 
     def _room(self) -> int | None:
         return None if self.max_tokens is None else self.max_tokens - len(self._special())
@@ -339,14 +345,16 @@ class Lookup(Layer):
     def get_config(self) -> dict[str, Any]:
         names = ("max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert",
                  "output_mode", "sparse", "pad_to_max_tokens", "salt")  # fmt: skip
-        weights = None
-        if self._weights is not None:
-            weights = self._weights[len(self._special()) :].tolist()
+        vocabulary, weights = list(self._tokens), self._weights
+        if weights is not None and self._weighs_special:
+            vocabulary = self.get_vocabulary()
+        elif weights is not None:
+            weights = weights[len(self._special()) :]
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            "vocabulary": list(self._tokens) or None,
-            "idf_weights": weights,
+            "vocabulary": vocabulary or None,
+            "idf_weights": None if weights is None else weights.tolist(),
         }
 
 

@@ -6,6 +6,7 @@ equal elements of its window, that of an average to all elements alike; padding 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.kernels.pooling.pool_tuned import AVERAGE_POOL, MAX_POOL
 from trainkit.kernels.pooling.repeated_pool import RepeatedPool
 from trainkit.ops.arrays.axes import moveaxis
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.window_arguments import (
     Sizes,
@@ -379,6 +381,30 @@ def as_floats(x: Tensor) -> Tensor:
     if dtype == x.dtype:
         return x
     return cast(x, dtype.name)
+
+
+def bordered_max_pool(
+    inputs: TensorLike,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None,
+    padding: WindowPadding,
+    data_format: str | None,
+) -> Tensor:
+    """`max_pool`, of borders too that `padding` lists; they win in no window.
+
+    Args:
+        inputs: as of `max_pool`.
+        pool_size: the same.
+        strides: the same.
+        padding: that of `max_pool`, or a pair (before, after) for each axis.
+        data_format: as of `max_pool`.
+    """
+    if isinstance(padding, str):
+        return max_pool(inputs, pool_size, strides, padding, data_format)
+    x = as_tensor(inputs)
+    lowest = -math.inf if x.dtype.is_floating else x.dtype.min
+    bordered = pad(x, padding, constant_values=lowest)
+    return max_pool(bordered, pool_size, strides, "valid", data_format)
 
 
 def max_pool_channels(x: Any, window: tuple[int, ...], strides: Any) -> Tensor:

@@ -476,9 +476,10 @@ def stateless_shuffle(
 
 
 def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
-    """`num` new stateless seeds, int64 tensor (num, 2).
+    """`num` new stateless seeds, a tensor (num, 2) of the dtype of `seed`.
 
     Args:
+        seed: two int32 or int64 numbers.
         num: how many.
 
     Example:
@@ -486,14 +487,14 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
         TensorShape([3, 2])
     """
     only_philox(alg)
-    low, high = dtypes.int64.limits
-    return _random.randint((int(num), 2), low, high, "int64", _stateless(seed))
+    return _drawn_seeds((int(num), 2), seed, convert_to_tensor(seed).dtype)
 
 
 def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
-    """A new stateless seed made of another and an int.
+    """A new stateless seed, of the same dtype, made of another and an int.
 
     Args:
+        seed: two int32 or int64 numbers.
         data: int, or a scalar tensor.
 
     Raises:
@@ -508,9 +509,16 @@ def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     number = convert_to_tensor(data)
     if len(number.shape):
         raise ShapeError(f"random.fold_in: data must be a scalar, got shape {tuple(number.shape)}")
-    moved = _cast(convert_to_tensor(seed), "int64") + _cast(number, "int64") * (0, 1)
-    low, high = dtypes.int64.limits
-    return _random.randint((2,), low, high, "int64", _stateless(moved))
+    pair = convert_to_tensor(seed)
+    moved = _cast(pair, "int64") + _cast(number, "int64") * (0, 1)
+    return _drawn_seeds((2,), moved, pair.dtype)
+
+
+def _drawn_seeds(shape: tuple[int, ...], seed: Any, dtype: dtypes.DType) -> Tensor:
+    """Numbers that `seed` alone decides, over the whole range of an integer dtype."""
+    seed_dtype = dtype if dtype.name in ("int32", "int64") else dtypes.int64
+    low, high = seed_dtype.limits
+    return _random.randint(shape, low, high, seed_dtype.name, _stateless(seed))
 
 
 def only_philox(alg: Any) -> None:

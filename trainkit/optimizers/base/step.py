@@ -15,6 +15,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
+from trainkit.core.errors import UnimplementedError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base import averages
@@ -156,8 +157,17 @@ def apply_step(
         grads: their gradients.
         means: with gradient accumulation, where `grads` are means over a period already: what
             `add_gradients` gave for these weights.
+
+    Raises:
+        UnimplementedError: a graph of version 1 is being built, where no session would run it.
     """
-    if trace_state.current_trace() is not None:
+    trace = trace_state.current_trace()
+    if getattr(trace, "is_built_by_hand", False):
+        raise UnimplementedError(
+            f"{optimizer.name}: optimizers make no step in a graph of version 1; run "
+            "tk.compat.v1.assign_sub(w, rate * gradient) in the session, or train in a tk.function"
+        )
+    if trace is not None:
         with trace_state.silence():
             make_step(TENSORS, optimizer, states, grads, means=means)
     else:
