@@ -38,9 +38,10 @@ def test_max_pool_equals_the_plain_version(eager, rng, case):
     )
 
 
+@pytest.mark.parametrize("steps", [((3, 2), (2, 1)), ((2, 2), (2, 2)), ((2, 2), (1, 1))])
 @pytest.mark.parametrize("channels", [1, 15, 16, 17, 40])
-def test_the_gradient_of_max_pooling_for_any_number_of_channels(eager, rng, channels):
-    w = Windows((7, 6), (3, 2), (2, 1), "same", (1, 1))
+def test_the_gradient_of_max_pooling_for_any_number_of_channels(eager, rng, channels, steps):
+    w = Windows((7, 6), *steps, "same", (1, 1))
     x = rng.integers(-2, 2, (3, 7, 6, channels)).astype("float32")
     g = rng.integers(-9, 9, (3, *w.out, channels)).astype("float32")  # whose sums are exact
     y = pool_reference.max_pool(np, w, x)
@@ -52,8 +53,11 @@ def test_the_gradient_of_max_pooling_for_any_number_of_channels(eager, rng, chan
 @pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("channels", [1, 15, 16, 17, 40])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_the_largest_of_any_numbers_in_any_number_of_channels(eager, rng, dtype, channels, batch):
-    w = Windows((7, 6), (3, 2), (2, 1), [(2, 1), (3, 0)], (1, 1))
+@pytest.mark.parametrize("steps", [((3, 2), (2, 1)), ((2, 2), (2, 2))])
+def test_the_largest_of_any_numbers_in_any_number_of_channels(
+    eager, rng, dtype, channels, batch, steps
+):
+    w = Windows((7, 6), *steps, [(2, 1), (3, 0)], (1, 1))
     x = rng.normal(size=(batch, 7, 6, channels))
     x.flat[::5], x.flat[1::7], x.flat[2::11], x.flat[3::13] = -np.inf, np.inf, np.nan, -0.0
     x = x.astype(dtype)
@@ -63,7 +67,7 @@ def test_the_largest_of_any_numbers_in_any_number_of_channels(eager, rng, dtype,
         np.testing.assert_array_equal(y.astype("float32"), expected)
     wide = pool_tuned.max_pool(w, np.repeat(x, 2, axis=2)[:, :, ::2])  # not in row-major order
     np.testing.assert_array_equal(wide.astype("float32"), expected)
-    other = Windows((6, 7), (3, 2), (2, 1), [(2, 1), (3, 0)], (1, 1))  # the same number of bytes
+    other = Windows((6, 7), *steps, [(2, 1), (3, 0)], (1, 1))  # the same number of bytes
     turned = np.ascontiguousarray(x.swapaxes(1, 2))
     expected = pool_reference.max_pool(np, other, turned.astype("float32"))
     np.testing.assert_array_equal(pool_tuned.max_pool(other, turned).astype("float32"), expected)

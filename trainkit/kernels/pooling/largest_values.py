@@ -1,7 +1,8 @@
 """Largest values and their gradients in LLVM's vectors: some channels of a window at a time.
 
 The largest so far, or what is left of the gradient, stays in a register while the places of the
-window are looked at.
+window are looked at. Windows of 2 x 2, which most networks have, are written out: the branches of
+three loops take longer than their four places.
 """
 
 from __future__ import annotations
@@ -47,15 +48,37 @@ class _Channels(HalfTile):
         else:
             self.masked_store(value, at, self._mask)
 
+    def larger(self, value: Any, best: Any) -> Any:
+        """`value` where it is larger than `best`, or NaN; else `best`."""
+        is_larger = self.builder.fcmp_ordered(">", value, best)
+        is_nan = self.builder.fcmp_unordered("uno", value, value)
+        return self.builder.select(self.builder.or_(is_larger, is_nan), value, best)
+
+    def give(self, x: Any, result: Any, largest: Any, left: Any) -> Any:
+        """Add what is left of a gradient where x is the largest; what is left then."""
+        none = ir.Constant(self.vector, [0.0] * self.lanes)
+        is_maximum = self.builder.fcmp_ordered("==", self.read(x), largest)
+        part = self.builder.select(is_maximum, left, none)
+        self.write(self.builder.fadd(self.read(result), part), result)
+        return self.builder.select(is_maximum, none, left)
+
+    def square(self, at: Any, line: Any, pixel: Any) -> list[Any]:
+        """The addresses of the places of a window of 2 x 2, by rows."""
+        below = self.plus(at, line)
+        return [at, self.plus(at, pixel), below, self.plus(below, pixel)]
+
 
 @intrinsic(prefer_literal=True)
-def write_largest(typing, lanes, cut, size, x, y, planes, rows, columns, plane, line, pixel, count):
+def write_largest(
+    typing, lanes, cut, square, size, x, y, planes, rows, columns, plane, line, pixel, count
+):
     """Write the largest value of a window, for some channels; NaN is larger than all others.
 
     Args:
         typing: Numba's.
         lanes: channels; a literal.
         cut: 1 where only the first `count` channels are there, else 0; a literal.
+        square: 1 for a window of 2 x 2, else 0; a literal.
         size: bytes of a number: 4, or 2 of bfloat16; a literal.
         x: address of the first place in the input.
         y: address of the result.
@@ -67,25 +90,27 @@ def write_largest(typing, lanes, cut, size, x, y, planes, rows, columns, plane, 
         pixel: bytes from one place of a row to the next.
         count: see `cut`.
     """
-    literals = lanes, cut, size
-    width, is_masked, number_size = (literal(kind) for kind in literals)
+    literals = lanes, cut, square, size
+    width, is_masked, is_square, number_size = (literal(kind) for kind in literals)
     signature = types.void(*literals, *(types.intp,) * 9)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, y, planes, rows, columns, plane, line, pixel, count = arguments[3:]
+        x, y, planes, rows, columns, plane, line, pixel, count = arguments[4:]
         tile = _Channels(builder, width, number_size, count if is_masked else None)
         least = ir.Constant(tile.vector, [float("-inf")] * width)
+        if is_square:
+            # in pairs: the later one of equals never counts, and of NaNs the last one does
+            one, two, three, four = map(tile.read, tile.square(x, line, pixel))
+            tile.write(tile.larger(tile.larger(four, three), tile.larger(two, one)), y)
+            return context.get_dummy_value()
         outermost = Loop(builder, planes, [x, least])
         outer = Loop(builder, rows, outermost.values)
         inner = Loop(builder, columns, outer.values)
         at, best = inner.values
-        value = tile.read(at)
-        is_larger = builder.fcmp_ordered(">", value, best)
-        is_chosen = builder.or_(is_larger, builder.fcmp_unordered("uno", value, value))
-        best = builder.select(is_chosen, value, best)
+        best = tile.larger(tile.read(at), best)
         inner.close([tile.plus(at, pixel), best])
-        _, best = outer.close([tile.plus(outer.values[0], line), best])
-        _, best = outermost.close([tile.plus(outermost.values[0], plane), best])
+        outer.close([tile.plus(outer.values[0], line), best])
+        outermost.close([tile.plus(outermost.values[0], plane), best])
         tile.write(best, y)
         return context.get_dummy_value()
 
@@ -94,7 +119,22 @@ def write_largest(typing, lanes, cut, size, x, y, planes, rows, columns, plane, 
 
 @intrinsic(prefer_literal=True)
 def give_to_first(
-    typing, lanes, cut, size, x, result, y, g, planes, rows, columns, plane, line, pixel, count
+    typing,
+    lanes,
+    cut,
+    square,
+    size,
+    x,
+    result,
+    y,
+    g,
+    planes,
+    rows,
+    columns,
+    plane,
+    line,
+    pixel,
+    count,
 ):
     """Add g to `result` at the first place of a window whose x equals y, for some channels.
 
@@ -102,6 +142,7 @@ def give_to_first(
         typing: Numba's.
         lanes: channels; a literal.
         cut: 1 where only the first `count` channels are there, else 0; a literal.
+        square: 1 for a window of 2 x 2, else 0; a literal.
         size: bytes of a number: 4, or 2 of bfloat16, whose windows do not overlap; a literal.
         x: address of the first place in the input.
         result: address of that place in the result.
@@ -115,29 +156,27 @@ def give_to_first(
         pixel: bytes from one place of a row to the next.
         count: see `cut`.
     """
-    literals = lanes, cut, size
-    width, is_masked, number_size = (literal(kind) for kind in literals)
+    literals = lanes, cut, square, size
+    width, is_masked, is_square, number_size = (literal(kind) for kind in literals)
     signature = types.void(*literals, *(types.intp,) * 11)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[3:]
+        x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[4:]
         tile = _Channels(builder, width, number_size, count if is_masked else None)
-        none = ir.Constant(tile.vector, [0.0] * width)
-        largest = tile.read(y)
-        outermost = Loop(builder, planes, [x, result, tile.read(g)])
+        largest, left = tile.read(y), tile.read(g)
+        if is_square:
+            addresses = (tile.square(at, line, pixel) for at in (x, result))
+            for x_at, result_at in zip(*addresses, strict=True):
+                left = tile.give(x_at, result_at, largest, left)
+            return context.get_dummy_value()
+        outermost = Loop(builder, planes, [x, result, left])
         outer = Loop(builder, rows, outermost.values)
         inner = Loop(builder, columns, outer.values)
         x_at, result_at, left = inner.values
-        is_maximum = builder.fcmp_ordered("==", tile.read(x_at), largest)
-        tile.write(
-            builder.fadd(tile.read(result_at), builder.select(is_maximum, left, none)), result_at
-        )
-        left = builder.select(is_maximum, none, left)
-        inner.close([tile.plus(x_at, pixel), tile.plus(result_at, pixel), left])
-        x_at, result_at = outer.values[:2]
-        outer.close([tile.plus(x_at, line), tile.plus(result_at, line), left])
-        x_at, result_at = outermost.values[:2]
-        outermost.close([tile.plus(x_at, plane), tile.plus(result_at, plane), left])
+        left = tile.give(x_at, result_at, largest, left)
+        for loop, step in (inner, pixel), (outer, line), (outermost, plane):
+            x_at, result_at = loop.values[:2]
+            loop.close([tile.plus(x_at, step), tile.plus(result_at, step), left])
         return context.get_dummy_value()
 
     return signature, codegen

@@ -69,16 +69,22 @@ def _max_pool(kind, size):
                         x_at = x.ctypes.data + offset
                         y_at = y.ctypes.data + pixel * (((n * deep + h) * high + i) * wide + j)
                         thick, tall, long = farthest - nearest, last - first, stop - start
+                        is_square = thick == 1 and tall == 2 and long == 2
                         for v in range(vectors):  # no unpacked tuples: they would hide the literals
                             c = size * _LANES * v
-                            if v < whole_vectors:
+                            if v < whole_vectors and is_square:
                                 write_largest(
-                                    _LANES, 0, size, x_at + c, y_at + c,
+                                    _LANES, 0, 1, size, x_at + c, y_at + c,
+                                    thick, tall, long, plane, line, pixel, _LANES,
+                                )  # fmt: skip
+                            elif v < whole_vectors:
+                                write_largest(
+                                    _LANES, 0, 0, size, x_at + c, y_at + c,
                                     thick, tall, long, plane, line, pixel, _LANES,
                                 )  # fmt: skip
                             else:
                                 write_largest(
-                                    _LANES, 1, size, x_at + c, y_at + c,
+                                    _LANES, 1, 0, size, x_at + c, y_at + c,
                                     thick, tall, long, plane, line, pixel, channels - _LANES * v,
                                 )  # fmt: skip
 
@@ -126,17 +132,24 @@ def _max_pool_gradient(kind, size):
                         offset = pixel * (((n * deep + h) * high + i) * wide + j)
                         largest, g_at = y.ctypes.data + offset, g.ctypes.data + offset
                         thick, tall, long = farthest - nearest, last - first, stop - start
+                        is_square = thick == 1 and tall == 2 and long == 2
                         for v in range(vectors):  # no unpacked tuples: they would hide the literals
                             c = size * _LANES * v
-                            if v < whole_vectors:
+                            if v < whole_vectors and is_square:
                                 give_to_first(
-                                    _LANES, 0, size, x_at + c, result_at + c, largest + c, g_at + c,
-                                    thick, tall, long, plane, line, pixel, _LANES,
+                                    _LANES, 0, 1, size, x_at + c, result_at + c, largest + c,
+                                    g_at + c, thick, tall, long, plane, line, pixel, _LANES,
+                                )  # fmt: skip
+                            elif v < whole_vectors:
+                                give_to_first(
+                                    _LANES, 0, 0, size, x_at + c, result_at + c, largest + c,
+                                    g_at + c, thick, tall, long, plane, line, pixel, _LANES,
                                 )  # fmt: skip
                             else:
                                 give_to_first(
-                                    _LANES, 1, size, x_at + c, result_at + c, largest + c, g_at + c,
-                                    thick, tall, long, plane, line, pixel, channels - _LANES * v,
+                                    _LANES, 1, 0, size, x_at + c, result_at + c, largest + c,
+                                    g_at + c, thick, tall, long, plane, line, pixel,
+                                    channels - _LANES * v,
                                 )  # fmt: skip
 
     return max_pool_gradient
