@@ -19,10 +19,13 @@ def defined(package, base):
 
 
 def exported(package, base):
-    """Names under which a package shows `base` and its subclasses, without second names."""
+    """Names under which a package shows `base` and its subclasses, without second names.
+
+    Some are loaded when they are asked for, and stand in the package from then on alone.
+    """
     return {
         name
-        for name, value in vars(package).items()
+        for name, value in ((name, getattr(package, name)) for name in dir(package))
         if inspect.isclass(value) and issubclass(value, base) and value.__name__ == name
     }
 
