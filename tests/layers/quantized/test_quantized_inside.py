@@ -98,6 +98,27 @@ def test_a_clone_has_weights_of_the_same_forms(name):
     np.testing.assert_array_equal(clone(X), model(X))
 
 
+@pytest.mark.parametrize("ending", [".keras", ".h5"])
+@pytest.mark.parametrize("mode", [None, "int8"])
+@pytest.mark.parametrize("name", ["attention", "grouped", "subclass"])
+def test_lora_inside_is_trained_saved_and_trained_on(name, mode, ending, tmp_path):
+    model = quantized(name, mode) if mode else MODELS[name]()
+    y = np.zeros(model(X).shape, "float32")
+    for part in model._flatten_layers():
+        if isinstance(part, layers.Dense | layers.EinsumDense):
+            part.enable_lora(2, 3)
+    model.compile("sgd", "mse")
+    model.fit(X, y, shuffle=False, verbose=0)
+    model.save(tmp_path / f"model{ending}")
+    loaded = models.load_model(tmp_path / f"model{ending}")
+    np.testing.assert_array_equal(loaded(X), model(X))
+    assert [w.shape for w in loaded.trainable_weights] == [w.shape for w in model.trainable_weights]
+    if ending == ".keras":  # the other format keeps the sums, in which Keras reads them
+        for each in (model, loaded):
+            each.fit(X, y, shuffle=False, verbose=0)
+        np.testing.assert_array_equal(loaded(X), model(X))
+
+
 def test_the_class_of_a_quantized_layer_reads_its_config():
     layer = layers.Dense(4)
     layer.build((None, 8))
@@ -121,12 +142,18 @@ def test_a_frozen_bias_inside_stays_frozen(tmp_path):
     [
         ([0], "must name layers inside of it by numbers below 6, got \\[0\\]"),
         ({"9": {}}, "must name layers inside of it by numbers below 6, got {'9'"),
-        ({"0": {}}, "'query' inside of it can't be quantized as quantized_layers says"),
+        ({"0": {}}, "'query' inside of it can't have the form that layer_forms says"),
+        (
+            {"0": {"dtype": "int8_from_float32"}},
+            "'query' inside .*: 'quantization_config'. It says",
+        ),
         ({"4": {"dtype": "int8_from_float32", "quantization_config": None}}, "can't be quantized"),
+        ({"0": {"lora_rank": 0, "lora_alpha": 1}}, "the rank of LoRA must be an int above 0"),
+        ({"4": {"lora_rank": 2, "lora_alpha": 2}}, "has no attribute 'enable_lora'"),
     ],
 )
 def test_a_config_that_makes_no_sense_is_refused(forms, message):
     layer = layers.MultiHeadAttention(2, 8)
     shapes = {"query_shape": (None, 8, 16), "value_shape": (None, 8, 16)}
     with pytest.raises(tk.errors.ConfigError, match=message):
-        layer.build_from_config({"shapes_dict": shapes, "quantized_layers": forms})
+        layer.build_from_config({"shapes_dict": shapes, "layer_forms": forms})

@@ -649,7 +649,7 @@ class Layer(WeightHolder):
             `{"input_shape": shape}`, or `{"shapes_dict": shapes}` by the names of `build`'s
             arguments where it takes several; with `frozen_weights`, numbers in `weights`, where
             some are frozen by themselves: an optimizer in the same file has no slots for them;
-            with `quantized_layers`, what layers inside were quantized to, by their numbers.
+            with `layer_forms`, by their numbers, which layers inside are quantized or have LoRA.
         """
         shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
         if shapes is None:
@@ -657,7 +657,7 @@ class Layer(WeightHolder):
         frozen = tracking.frozen_alone(self.weights)
         config: dict[str, Any] = {"frozen_weights": frozen} if frozen else {}
         if forms := forms_inside(self):
-            config["quantized_layers"] = forms
+            config["layer_forms"] = forms
         if len(shapes) == 1:
             return {"input_shape": next(iter(shapes.values())), **config}
         return {"shapes_dict": dict(shapes), **config}
@@ -667,7 +667,7 @@ class Layer(WeightHolder):
         if not config or self.built:
             return
         config = dict(config)
-        frozen, forms = config.pop("frozen_weights", ()), config.pop("quantized_layers", {})
+        frozen, forms = config.pop("frozen_weights", ()), config.pop("layer_forms", {})
         self._build_with(config.get("shapes_dict", config))
         restore_forms(self, forms)
         # The numbers count weights, which the build has made just now.

@@ -115,8 +115,8 @@ def _plain(described: dict[str, Any]) -> dict[str, Any]:
     keys = ["name", "inbound_nodes", "shared_object_id"]
     is_own = module.partition(".")[0] == "keras"
     # what a class of a user needs to make its weights, which of any layer are frozen alone, and
-    # what was quantized inside of it
-    noted = {"frozen_weights", "quantized_layers"}
+    # which forms the weights of layers inside of it have
+    noted = {"frozen_weights", "layer_forms"}
     if not is_own or noted & (described.get("build_config") or {}).keys():
         keys.append("build_config")
     if is_own:
