@@ -91,3 +91,15 @@ def test_seeds_made_of_a_seed_have_its_dtype(dtype):
         assert seeds.dtype == dtype
         assert len(np.unique(seeds.numpy())) == seeds.numpy().size
     assert random.split(seed, 40).numpy().min() < 0 < random.split(seed, 40).numpy().max()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+def test_integers_without_limits_fill_the_range_of_their_dtype(dtype):
+    numbers = random.stateless_uniform([4000], (2, 3), None, None, dtype).numpy()
+    limits = np.iinfo(dtype)
+    assert numbers.dtype == dtype
+    span = float(limits.max) - float(limits.min)
+    shares = (numbers.astype(np.float64) - float(limits.min)) / span
+    assert shares.min() < 0.01
+    assert shares.max() > 0.99
+    assert abs(shares.mean() - 0.5) < 0.02

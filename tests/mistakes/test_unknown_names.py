@@ -63,6 +63,8 @@ NAMES = {
         lambda: tk.data.experimental.make_batched_features_dataset,
         "map tk.io.parse_example over it",
     ),
+    "elements as a list": (lambda: tk.data.experimental.from_list, "Dataset.from_tensor_slices"),
+    "a service of data": (lambda: tk.data.experimental.service, "shard of the data set"),
     "a coordinator": (
         lambda: tk.distribute.experimental.coordinator,
         "tk.distribute.MultiWorkerMirroredStrategy trains",

@@ -308,6 +308,17 @@ class TFRecordWriter:
 _explain_unknown_names(
     globals(),
     left_out={
+        "DatasetInitializer": "use tk.lookup.KeyValueTensorInitializer(keys, values)",
+        "Reducer": "use reduce of the data set, or group_by_window",
+        "SqlDataset": "use sqlite3 of Python in tk.data.Dataset.from_generator",
+        "distributed_save": "use save of the data set",
+        "enable_debug_mode": "use tk.config.run_functions_eagerly(True)",
+        "from_list": "use tk.data.Dataset.from_tensor_slices, or from_generator where the sizes of "
+        "elements differ",
+        "index_table_from_dataset": "use tk.lookup.StaticVocabularyTable of the words",
+        "prefetch_to_device": "use prefetch of the data set; batches lie on the device of the step",
+        "service": "each process takes its part by shard of the data set, or by AutoShardPolicy",
+        "table_from_dataset": "use tk.lookup.StaticHashTable of keys and values",
         "dense_to_ragged_batch": "there are no ragged tensors; use padded_batch of the data set",
         "dense_to_sparse_batch": "there are no sparse tensors; use padded_batch of the data set",
         "make_batched_features_dataset": "use tk.data.TFRecordDataset(files).batch(n), and map "

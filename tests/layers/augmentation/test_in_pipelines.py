@@ -238,13 +238,31 @@ def test_images_of_any_size_are_traced_once(layer):
         assert np.isfinite(result.numpy()).all()
 
 
-def test_a_crop_names_the_size_that_it_misses():
+def test_crops_of_images_whose_size_is_known_when_they_come():
+    layer = layers.RandomCrop(4, 5, seed=2)
     traced = tk.function(
-        lambda x: layers.RandomCrop(4, 4)(x, training=True),
-        input_signature=[tk.TensorSpec((None, None, 12, 3), "float32")],
+        lambda x: layer(x, training=True),
+        input_signature=[tk.TensorSpec((None, None, None, 1), "float32")],
     )
-    with pytest.raises(ValueError, match=r"\(None, None, 12, 3\)"):
-        traced(IMAGES)
+    corners = set()
+    for height, width in [(9, 7), (4, 5), (6, 11)] * 8:
+        pixels = np.arange(height * width, dtype=np.float32).reshape(1, height, width, 1)
+        window = traced(pixels).numpy()[0, :, :, 0]
+        top, left = divmod(int(window[0, 0]), width)
+        np.testing.assert_array_equal(window, pixels[0, top : top + 4, left : left + 5, 0])
+        corners.add((height, top, left))
+    assert len(corners) > 8
+    with pytest.raises(tk.errors.InvalidArgumentError, match="minval must be below maxval"):
+        traced(np.ones((1, 3, 9, 1), np.float32))
+
+
+def test_a_model_crops_images_of_any_size():
+    inputs = tk.Input((None, None, 3))
+    outputs = layers.RandomCrop(4, 5, seed=2)(inputs)
+    assert outputs.shape == (None, 4, 5, 3)
+    model = tk.Model(inputs, outputs)
+    for size in ((8, 9), (3, 9)):  # the second one is enlarged
+        assert model(np.ones((2, *size, 3), np.float32), training=True).shape == (2, 4, 5, 3)
 
 
 def test_a_model_of_dicts():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.errors import ShapeError
 from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.augmentation.image_layer import (
     ImageFrame,
@@ -75,8 +74,9 @@ class RandomFlip(MovingLayer):
 class RandomCrop(RandomImageLayer):
     """A window of the images at a random place, the same for a whole batch.
 
-    Smaller images are enlarged: what their middle holds of the window is resized. Where the layer
-    does not train, images stay as they are, as in Keras.
+    Smaller images are enlarged: what their middle holds of the window is resized; where a graph
+    does not know their sizes, they raise an error when it runs. Where the layer does not train,
+    images stay as they are, as in Keras.
 
     Shapes: input (batch, old height, old width, channels) or one image without the batch, output
     the same with the new height and width. With `data_format="channels_first"` the channels stand
@@ -106,10 +106,8 @@ class RandomCrop(RandomImageLayer):
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         height, width = frame.height, frame.width
-        if not isinstance(height, int) or not isinstance(width, int):
-            sizes = tuple(n if isinstance(n, int) else None for n in frame.shape)
-            raise ShapeError(f"RandomCrop: the size of the images must be known, got shape {sizes}")
-        if height < self.height or width < self.width:
+        is_known = isinstance(height, int) and isinstance(width, int)
+        if is_known and (height < self.height or width < self.width):
             top, left, _, _ = widest_window(height, width, self.height, self.width)
             rows, columns = min(self.height, height - top), min(self.width, width - left)
             return {"top": top, "left": left, "height": rows, "width": columns}

@@ -367,7 +367,7 @@ def stateless_truncated_normal(
 def stateless_uniform(
     shape: Shape,
     seed: TensorLike,
-    minval: TensorLike = 0,
+    minval: TensorLike | None = 0,
     maxval: TensorLike | None = None,
     dtype: DTypeLike = "float32",
     name: str | None = None,
@@ -375,12 +375,18 @@ def stateless_uniform(
 ) -> Tensor:
     """`uniform` with numbers that depend on `seed`, two integers, alone.
 
+    Integers without limits, `minval=None` and `maxval=None`, are drawn from the whole range of
+    their dtype.
+
     Example:
         >>> a, b = (tk.random.stateless_uniform((3,), seed=(1, 2)) for _ in range(2))
         >>> bool(tk.reduce_all(a == b))
         True
     """
     only_philox(alg)
+    if minval is None and maxval is None and dtypes.as_dtype(dtype).is_integer:
+        minval, last = dtypes.as_dtype(dtype).limits
+        maxval = last + 1
     return _uniform(shape, minval, maxval, dtype, _stateless(seed))
 
 
