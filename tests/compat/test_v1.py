@@ -305,3 +305,16 @@ def test_what_nobody_would_run_in_a_graph_of_version_1_is_refused():
             tk.tuple([w + 1.0], [tk.group(step)])
         with pytest.raises(tk.errors.UnimplementedError, match=r"tk\.compat\.v1\.assign_sub"):
             tk.optimizers.SGD(0.1).apply_gradients([(w * 2.0, w)])
+
+
+def test_a_fetch_of_what_a_method_assigned_to_a_count_is_refused():
+    with v1.Graph().as_default():
+        count = tk.Variable(0, trainable=False)
+        more = v1.assign_add(count, 1)
+        with v1.Session() as session:
+            assert session.run(count) == 0
+            assert session.run([more, more]) == [1, 1]
+            step = count.assign_add(1)
+            with pytest.raises(tk.errors.InvalidArgumentError, match=r"fetch what tk\.compat\.v1"):
+                session.run(step)
+    assert int(count) == 1

@@ -391,7 +391,8 @@ class Session:
 
         Raises:
             RuntimeError: the session is closed.
-            InvalidArgumentError: a placeholder is not fed, or fed with another shape.
+            InvalidArgumentError: a placeholder is not fed, or fed with another shape; a variable
+                is fetched that is not trained and that the graph assigns by a method of it.
             TypeError: something else is to be fetched or fed.
         """
         if self._closed:
@@ -400,10 +401,11 @@ class Session:
         results: dict[int, Any] = {}
         leaves = nest.flatten(fetches)
         tensors = [x for x in leaves if isinstance(x, GraphTensor)]
-        for x in leaves:
+        for x in {id(x): x for x in leaves}.values():  # an operation is run once, if listed twice
             if isinstance(x, Operation):
                 results[id(x)] = x._run(self, feed)
             elif isinstance(x, Variable):
+                self._check_unassigned(x)
                 results[id(x)] = x.numpy()
             elif not isinstance(x, GraphTensor):
                 raise TypeError(
@@ -411,6 +413,19 @@ class Session:
                 )
         results |= {id(x): y for x, y in zip(tensors, self._values(tensors, feed), strict=True)}
         return nest.map_structure(lambda x: results[id(x)], fetches)
+
+    def _check_unassigned(self, variable: Variable) -> None:
+        """Refuse a variable whose method `assign` gave the variable, and so no operation.
+
+        Those of layers and generators go on by themselves, whenever what reads them runs.
+        """
+        slot = self.graph.slots.get(id(variable))
+        if slot is not None and slot.assigned:
+            raise InvalidArgumentError(
+                f"Session.run: the graph assigns {variable.name!r}, which is not trained, whenever "
+                "it computes something of it: fetch what tk.compat.v1.assign or its relatives give "
+                "for an assignment that is run, or read the variable by its method numpy()"
+            )
 
     def _values(self, tensors: list[GraphTensor], feed: Any) -> list[Any]:
         if not tensors:
