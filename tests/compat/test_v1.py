@@ -318,3 +318,10 @@ def test_a_fetch_of_what_a_method_assigned_to_a_count_is_refused():
             with pytest.raises(tk.errors.InvalidArgumentError, match=r"fetch what tk\.compat\.v1"):
                 session.run(step)
     assert int(count) == 1
+
+
+def test_assertions_stand_beside_the_rest():
+    assert v1.assert_near is tk.debugging.assert_near
+    v1.assert_rank_in(tk.ones((2,)), [1, 2])
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        v1.assert_positive(tk.constant([1.0, -1.0]))

@@ -57,6 +57,7 @@ NAMES = {
     ),
     "TensorFlow 1's files": (lambda: tk.gfile, "here it is tk.io.gfile"),
     "TensorFlow 1's writer": (lambda: tk.summary.FileWriter, "tk.summary.create_file_writer"),
+    "an assertion that moved": (lambda: tk.assert_near, "here it is tk.debugging.assert_near$"),
     "a name that moved": (lambda: tk.lgamma, "here it is tk.math.lgamma$"),
     "a part of data sets": (lambda: tk.data.experimental.dense_to_ragged_batch, "use padded_batch"),
     "files of features": (

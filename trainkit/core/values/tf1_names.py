@@ -8,7 +8,10 @@ from __future__ import annotations
 # By namespaces of `tk`, names that stood directly below `tf` as well, or nowhere else.
 _MOVED = {
     "debugging": (
-        "assert_proper_iterable assert_same_float_dtype check_numerics is_numeric_tensor"
+        "assert_greater_equal assert_integer assert_less_equal assert_near assert_negative "
+        "assert_non_negative assert_non_positive assert_none_equal assert_positive "
+        "assert_proper_iterable assert_rank_at_least assert_rank_in assert_same_float_dtype "
+        "assert_scalar assert_shapes assert_type check_numerics is_numeric_tensor"
     ),
     "errors": "OpError",
     "image": "random_crop",
