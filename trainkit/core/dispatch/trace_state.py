@@ -212,8 +212,8 @@ def current_graph() -> Any:
 
     A scope in which variables have other values is a trace, and no graph unless one is around it.
     """
-    trace = current_trace()
-    return trace if hasattr(trace, "apply") else None
+    traces = THREAD.traces
+    return traces[-1] if traces and hasattr(traces[-1], "apply") else None
 
 
 def executing_eagerly() -> bool:
