@@ -134,6 +134,7 @@ OF_NO_MACHINE = {
         compiler/llvm/flat_kernel.py _RELEASED
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
+        graph/runtime/values_of_sizes.py MOST_CHOICES MOST_BYTES
         graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
         kernels/concat/concat_tuned.py _SHORTEST
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE

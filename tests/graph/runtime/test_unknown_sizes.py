@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.graph.runtime import programs_by_size
+from trainkit.graph.runtime import programs_by_size, values_of_sizes
 from trainkit.graph.runtime.fusion import FusedKernel
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -265,3 +265,94 @@ def test_the_warning_of_many_traces_names_no_argument_that_was_given():
     assert "needs to know the size" in str(warning.message)
     assert "reduce_retracing" not in str(warning.message)
     assert "reduce_retracing" not in f.explain()
+
+
+def loss_and_gradient(x, labels):
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        logits = tk.matmul(x, tk.constant(np.linspace(-1, 1, 160, dtype="float32").reshape(32, 5)))
+        loss = tk.reduce_mean(tk.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    return loss, tape.gradient(loss, x)
+
+
+def rows_and_labels(n):
+    x = np.random.default_rng(n).standard_normal((n, 32)).astype("float32")
+    return tk.constant(x), tk.constant(np.arange(n) % 5, "int32")
+
+
+def ranges_of(function):
+    general = function.get_concrete_function().graph.program().general
+    return [sizes.range.ends for sizes in general._sizes]
+
+
+@pytest.mark.parametrize("n", [32, 5, 4, 33])
+def test_a_size_that_is_a_number_of_the_code_by_chance_begins_a_range(n):
+    # 32 and 5 are axes of the weights, and division by 4 is another number than that by 5
+    compiled = general(loss_and_gradient, [[None, 32], [None]], ("float32", "int32"))
+    for rows in (n, 2 * n, n + 1, n - 1):
+        assert_bits(loss_and_gradient(*rows_and_labels(rows)), compiled(*rows_and_labels(rows)))
+    [(low, high)] = ranges_of(compiled)[0]
+    assert low <= n < n + 8 <= high
+
+
+def of_sizes(x):
+    """What follows from the number of rows: a count, zeros, ones, and a table made of them."""
+    n = tk.shape(x)[0]
+    state = tk.zeros([n, 4])
+    table = tk.cumsum(tk.ones_like(x, dtype="int32"), axis=1)
+    return tk.concat([x * 2.0 + tk.cast(n, "float32"), state], 1), table + n, tk.size(x)
+
+
+@pytest.mark.parametrize("shape", [[None, 3], [None, None]])
+def test_what_follows_from_sizes_is_computed_once_for_each(shape):
+    compiled = general(of_sizes, [shape])
+    for n in (6, 7, 6, 9, 0, 1, 6, 2, 700):
+        x = tk.constant(np.arange(n * 3, dtype="float32").reshape(n, 3))
+        for _ in range(2):
+            assert_bits(of_sizes(x), compiled(x))
+    program = programs_of(compiled)[0]
+    values = program.run.__globals__["sized"]
+    assert (6 if shape[1:] == [3] else (6, 3)) in values
+    assert "shape" not in {node.name for node in program.graph.nodes}
+
+
+def test_values_of_few_sizes_stay_and_no_large_ones(monkeypatch):
+    monkeypatch.setattr(values_of_sizes, "MOST_CHOICES", 2)
+    monkeypatch.setattr(values_of_sizes, "MOST_BYTES", 4000)
+    compiled = general(of_sizes, [[None, 3]])
+    for n in (6, 7, 8, 9, 6, 300, 301):
+        x = tk.constant(np.ones((n, 3), "float32"))
+        assert_bits(of_sizes(x), compiled(x))
+    values = programs_of(compiled)[0].run.__globals__["sized"]
+    assert set(values) == {6}
+
+
+def test_what_follows_from_sizes_is_not_written_over():
+    w = tk.Variable(tk.zeros([5, 4]), shape=tk.TensorShape([None, 4]))
+
+    def assigned(x):
+        zeros = tk.zeros([tk.shape(x)[0], 4]) + 1.0
+        w.assign(zeros)
+        w.assign_add(x * 2.0 + 1.0)
+        return zeros, w * 1.0
+
+    compiled = general(assigned, [[None, 4]])
+    for n in (5, 6, 5, 6):
+        x = tk.constant(np.full((n, 4), n, "float32"))
+        for _ in range(2):
+            zeros, value = compiled(x)
+            np.testing.assert_array_equal(zeros, np.ones((n, 4)))
+            np.testing.assert_array_equal(value, np.full((n, 4), 2.0 * n + 2))
+            w.assign_add(tk.ones([n, 4]))
+
+
+def test_an_error_of_what_follows_from_sizes_names_its_line():
+    def scaled(x):
+        return x * 2.0 + tk.gather(tk.range(10.0), tk.shape(x)[0])
+
+    compiled = general(scaled, [[None]])
+    for n in (6, 7):
+        assert_bits(scaled(tk.zeros([n])), compiled(tk.zeros([n])))
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"gather[\s\S]*, in scaled"):
+        compiled(tk.zeros([11]))
+    assert len(programs_of(compiled)) == 1

@@ -112,11 +112,9 @@ def fold_constants(graph: Graph) -> Graph:
 
 def _fold(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     """The results of a call of constants as constants, else `None`."""
-    if not inputs or node.effect or node.subgraphs():
+    if not may_be_folded(node):
         return None
     if any(isinstance(x, GraphTensor) and x.node.kind != "constant" for x in inputs):
-        return None
-    if getattr(node.settings.get("rows"), "moves", False):  # draws of each replica's own rows
         return None
     values = [x.node.value if isinstance(x, GraphTensor) else x for x in inputs]
     try:
@@ -128,6 +126,14 @@ def _fold(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     if sum(r.nbytes for r in results) > _FOLD_LIMIT:
         return None
     return tuple(new.constant(r) for r in results)
+
+
+def may_be_folded(node: Node) -> bool:
+    """Whether the results of an operation follow from its inputs, and are the same at each run."""
+    if not node.inputs or node.effect or node.subgraphs():
+        return False
+    # draws of each replica's own rows
+    return not getattr(node.settings.get("rows"), "moves", False)
 
 
 def share(graph: Graph) -> Graph:

@@ -9,7 +9,7 @@ better for large ones) is the same within the range, as it is at its ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +26,16 @@ from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.graph.runtime.fusion import fuse
 from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.sized_graphs import Axis, at_sizes, unknown_axes
+from trainkit.graph.runtime.values_of_sizes import OF_SIZES, exact_settings, is_filled, settings_of
 
 _MOST_UNKNOWN = 2
 """Sizes that differ and stay unknown; each doubles the sizes at which a graph is fused."""
 _BISECTIONS = 5
 """Sizes that are tried between one that serves and one, half or twice of it, that does not."""
-_NUMBERS = re.compile(r"\d+|\\[0-9A-F]{2}")
+_NUMBERS = re.compile(r"0x[0-9A-FHKLMR]+|\d+|\\[0-9A-F]{2}")
 """In LLVM's language; also the bytes of numbers that are constants."""
+_CONSTANT = re.compile(r"^@\S+ = private constant .*\n", re.MULTILINE)
+"""A line that has the bytes of one: a size that another constant equals by chance has none."""
 _MOST_BYTES = 1 << 31
 """Of an input at the largest size of a range, whose stand-in is address space without memory."""
 
@@ -126,7 +129,7 @@ class GeneralFusion:
                     general = self._merge_or_none(exact.between(one, other), strict)
                     if general is not None:
                         return general, exact.between(one, other)
-        return self._at(tuple(sizes)), exact
+        return self._exactly(tuple(sizes), exact), exact
 
     def _upper_end(self, exact: Sizes, sizes: list[int]) -> list[int]:
         """About the largest sizes up to which all is the same as here but for numbers."""
@@ -176,7 +179,7 @@ class GeneralFusion:
         if skeleton is None:
             graph = self._at(sizes)
             kernels = [n.primitive for n in graph.nodes if isinstance(n.primitive, FusedKernel)]
-            texts = [_NUMBERS.sub("", kernel.code.text) for kernel in kernels]
+            texts = [_NUMBERS.sub("", _CONSTANT.sub("", k.code.text)) for k in kernels]
             skeleton = self._skeletons[sizes] = (_outline(graph), texts)
         return skeleton
 
@@ -204,6 +207,12 @@ class GeneralFusion:
             graph = self._fused[sizes] = fuse(at_sizes(self._graph, sizes))
         return graph
 
+    def _exactly(self, sizes: tuple[int, ...], exact: Sizes) -> Graph:
+        """The graph of one choice of sizes, which follow from no array in it."""
+        graph = self._at(sizes)
+        merge = Generalizer(exact.range, exact.range.corners(), exact.range.corners()[0])
+        return _replace(graph, {}, exact_settings(graph, merge))
+
     def _merge(self, sizes: Sizes, strict: bool) -> Graph:
         """One graph for all sizes in a range.
 
@@ -225,11 +234,17 @@ class GeneralFusion:
         # corners come first among the points, and the last of them has the largest sizes
         corners = len(sizes.range.corners())
         last = graphs[corners - 1]
-        kernels = [
-            _kernel(nodes, nodes[corners - 1], sizes.range, points, strict)
-            for nodes in zip(*(graph.nodes for graph in graphs), strict=True)
-        ]
-        return _replace(last, dict(zip(last.nodes, kernels, strict=True)))
+        merge = Generalizer(sizes.range, points, sizes.range.corners()[-1])
+        kernels: dict[Node, FusedKernel | None] = {}
+        values: dict[Node, dict[str, Any]] = {}
+        for nodes in zip(*(graph.nodes for graph in graphs), strict=True):
+            node = nodes[corners - 1]
+            settings = settings_of(nodes, merge)
+            if settings is not None:
+                values[node] = settings
+            else:
+                kernels[node] = _kernel(nodes, node, sizes.range, points, strict)
+        return _replace(last, kernels, values)
 
 
 def _bytes(x: GraphTensor, shape: Sequence[int | None]) -> int:
@@ -279,6 +294,9 @@ def _value(node: Node) -> Any:
         and array.nbytes <= 1 << 16
         and array.dtype != object
     ):
+        # of one number alone it may have another size where sizes are others
+        if is_filled(array):
+            return array.dtype, array.ndim, array.reshape(-1)[0].tobytes()
         return array.dtype, array.shape, array.tobytes()
     return id(array)
 
@@ -332,14 +350,25 @@ def _generalize(
     return LlvmCode(steps, arguments, views, SizeRange(*map(tuple, zip(*used, strict=True))))
 
 
-def _replace(graph: Graph, kernels: dict[Node, FusedKernel | None]) -> Graph:
-    """`graph` with other kernels; without one, a fused node becomes the nodes it was made of."""
+def _replace(
+    graph: Graph, kernels: Mapping[Node, FusedKernel | None], values: Mapping[Node, dict[str, Any]]
+) -> Graph:
+    """`graph` with other kernels, and nodes of sizes where there are settings for such.
+
+    A fused node whose kernel is `None` becomes the nodes that it was made of.
+    """
     new, env = rebuilt_frame(graph)
     for node in graph.nodes:
         inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
-        if node.kind != "op":
+        if node in values:
+            spec = node.outputs[0]._spec
+            sized = Node(new, "op", OF_SIZES.name, (spec,), OF_SIZES, (), values[node])
+            sized.where = node.where
+            new.nodes.append(sized)
+            env[node.outputs[0]] = sized.outputs[0]
+        elif node.kind != "op":
             env[node.outputs[0]] = source_copied(new, node)
-        elif not isinstance(node.primitive, FusedKernel):
+        elif not isinstance(node.primitive, FusedKernel) or node not in kernels:
             env.update(zip(node.outputs, copied(new, node, inputs), strict=True))
         elif kernels[node] is None:
             results = _unfused(new, node.primitive.part, inputs)

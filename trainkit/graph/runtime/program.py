@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.ir import layout_of
-from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize, python_text
+from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize, python_text, terms_of
 from trainkit.core.dispatch import ownership
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.process.side_work import give_way
@@ -24,10 +24,13 @@ from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.bound_kernels import bound_kernel
 from trainkit.graph.runtime.fused import FusedKernel
+from trainkit.graph.runtime.values_of_sizes import OF_SIZES, ValuesOfSizes, of_sizes, text_of
 from trainkit.kernels.matmul.prepared_weights import let_go
 from trainkit.ops.math.update_weights import update_weights
 
 _UPDATE = update_weights.primitive
+_VALUES_OF_SIZES, _SIZED = "values_of_sizes", "sized"
+"""In a program's text: the function that computes what follows from sizes, and what it gave."""
 
 
 class Program:
@@ -66,6 +69,8 @@ class Program:
         # by this name of a file `_place_of` knows the program's frame in a traceback
         exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
         self.run: Callable[..., Any] = namespace["run"]
+        if _VALUES_OF_SIZES in namespace:
+            namespace[_SIZED] = ValuesOfSizes(namespace[_VALUES_OF_SIZES])
         self.variables = writer.variables
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
@@ -95,8 +100,10 @@ class Program:
         traceback = error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == f"<graph {self.graph.name}>":
-                values = traceback.tb_frame.f_locals
-                return self._nodes.get(traceback.tb_lineno), values
+                node = self._nodes.get(traceback.tb_lineno)
+                # the line that asks for values of sizes is of no node, but one of theirs is within
+                if node is not None:
+                    return node, traceback.tb_frame.f_locals
             traceback = traceback.tb_next
         return None, {}
 
@@ -132,6 +139,7 @@ class _ProgramWriter:
         self.variables: list[Any] = []
         self.line_nodes: dict[int, Node] = {}
         self._lines: list[str] = []
+        self._sizes: list[str] = []
         self._variable_names: dict[GraphTensor, str] = {}
         self._in_place: set[GraphTensor] = set()
         self._written_by_node: set[GraphTensor] = set()
@@ -144,7 +152,10 @@ class _ProgramWriter:
         stored = self.graph.assigned if self.graph.outer is None else []
         results = [*self.graph.outputs, *(slot.now for slot in stored)]
         self._result_counts = Counter(map(id, results))  # by identity: `==` compares elements
-        operations = _updates_last([node for node in nodes if node.kind == "op"])
+        operations = [node for node in nodes if node.kind == "op"]
+        # they come again at each call with the same sizes, and nothing writes over them
+        sized = of_sizes(operations, results)
+        operations = _updates_last([node for node in operations if node not in set(sized)])
         # what Python may assign and read is never written over
         alone = not any(node.runs_python for node in operations)
         # from there on no error can come between the first new value and the last
@@ -164,6 +175,9 @@ class _ProgramWriter:
             # globals of the program: no line drops a constant or writes over it
             if node.kind == "constant":
                 self.namespace[_local(node.outputs[0])] = node.value._array
+        sized_names = "".join(f"{_local(y)}, " for node in sized for y in node.outputs)
+        if sized:
+            self._say(f"{sized_names[:-1]} = {_SIZED}[{', '.join(self._sizes) or '()'}]", 2)
         readers = _readers(operations)
         for i, node in enumerate(operations):
             if isinstance(node.primitive, FusedKernel):
@@ -187,6 +201,12 @@ class _ProgramWriter:
         if stored:  # another thread may have looked while values were written over
             self._say("let_go(changed)")
         self._say(f"return [{', '.join(_local(y) for y in self.graph.outputs)}]")
+        if sized:
+            self._say(f"def {_VALUES_OF_SIZES}({', '.join(self._sizes)}):", 0)
+            self._say("if True:")  # lines of nodes stand as deep as in `run`
+            for node in sized:
+                self._write(node)
+            self._say(f"return ({sized_names})")
         return "\n".join(self._lines)
 
     def _say(self, text: str, depth: int = 1) -> None:
@@ -194,11 +214,11 @@ class _ProgramWriter:
 
     def _compare_sizes(self) -> None:
         """Give names to the sizes that the graph does not know, and leave where they do not fit."""
-        conditions, named = [], set()
+        conditions = []
         for input_index, axis, size, (low, high) in self._conditions:
             size_expression = f"{_local(self.graph.inputs[input_index])}.shape[{axis}]"
-            if isinstance(size, str) and size not in named:
-                named.add(size)
+            if isinstance(size, str) and size not in self._sizes:
+                self._sizes.append(size)
                 self._say(f"{size} = {size_expression}")
                 conditions.append(f"{low} <= {size} <= {high}")
             else:
@@ -208,8 +228,12 @@ class _ProgramWriter:
             self._say(f"if not ({' and '.join(conditions)}):")
             self._say("return None", 2)
         # sizes of scratch are sums of rounded sizes, as each piece begins at a line of memory
-        for name in sorted(named):
-            self._say(f"{name}{ROUNDED} = {name} + {ALIGNMENT - 1} & -{ALIGNMENT}")
+        kernels = [n.primitive for n in self.graph.nodes if isinstance(n.primitive, FusedKernel)]
+        terms = [terms_of(kernel.code.scratch) for kernel in kernels]
+        rounded = {name for polynomial in terms for names in polynomial for name in names}
+        for name in self._sizes:
+            if name + ROUNDED in rounded:
+                self._say(f"{name}{ROUNDED} = {name} + {ALIGNMENT - 1} & -{ALIGNMENT}")
 
     # ------------------------------------------------------------------ variables
 
@@ -252,9 +276,10 @@ class _ProgramWriter:
         returned = set(results)
         # only results are dropped: callers and variables hold the other arrays anyway
         user: dict[GraphTensor, Node] = {}
+        operations = set(nodes)
         for node in nodes:
             for x in node.inputs:
-                if isinstance(x, GraphTensor) and x.node.kind == "op":
+                if isinstance(x, GraphTensor) and x.node in operations:
                     user[x] = node
         dropped: dict[Node, list[str]] = {}
         for x, node in user.items():
@@ -264,6 +289,11 @@ class _ProgramWriter:
 
     def _write(self, node: Node) -> None:
         kernel = f"k{len(self._lines)}"
+        if node.primitive is OF_SIZES:
+            text, self.namespace[kernel] = text_of(node, kernel)
+            self._say(f"{_local(node.outputs[0])} = {text}", 2)
+            self.line_nodes[len(self._lines)] = node
+            return
         bound = bound_kernel(node, self._on_gpu)
         self.namespace[kernel] = bound if self._watched is None else self._watched(node, bound)
         values = ", ".join(

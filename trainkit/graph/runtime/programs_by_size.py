@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.process import forks
@@ -21,11 +22,14 @@ class ProgramsBySize:
 
     Attributes:
         graph: the graph.
+        latest: what served the last call, a function of arrays, which gives `None` for sizes that
+            it is not for.
         rest: what runs sizes that no program is for, once there are as many as there may be.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.latest: Callable[..., list[Any] | None] | None = None
         self.rest: Program | None = None
         self._axes = unknown_axes(graph)
         self._runs: tuple[Any, ...] = ()
@@ -38,8 +42,7 @@ class ProgramsBySize:
         for run in self._runs:
             results: list[Any] | None = run(*arrays)
             if results is not None:
-                if run is not self._runs[0]:  # the next call is likely to be of the same sizes
-                    self._runs = (run, *(other for other in self._runs if other is not run))
+                self.latest = run  # the next call is likely to be of the same sizes
                 return results
         return None if self.rest is None else self.rest(arrays)
 

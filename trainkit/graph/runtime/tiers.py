@@ -144,6 +144,10 @@ class TieredProgram:
             return self.gpu(arrays)
         if self.steady is not None:
             return self.steady(arrays)
+        if self.general is not None and self.general.latest is not None:
+            results: list[Any] | None = self.general.latest(*arrays)
+            if results is not None:
+                return results
         if self._looks_first:
             results = self._run_compiled(arrays)
             if results is not None:
