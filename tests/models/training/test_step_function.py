@@ -157,6 +157,20 @@ def test_lengths_of_sequences_have_graphs_of_their_own_with_the_bits_of_eager_st
     assert model.make_train_function().step._function.experimental_get_tracing_count() == 4
 
 
+def test_the_warning_of_many_lengths_says_that_each_has_a_graph_and_what_to_do():
+    model = tk.Sequential([tk.Input((None, 4)), tk.layers.LSTM(4), tk.layers.Dense(3)])
+    model.compile("sgd", "mse")
+    batches = ((np.zeros((8, n, 4), "float32"), np.zeros((8, 3))) for n in range(10, 60, 5))
+    with pytest.warns(UserWarning, match="5th time") as caught:
+        model.fit(batches, verbose=0)
+    (message,) = [str(w.message) for w in caught]
+    assert "(8, 25, 4)" in message
+    assert "each length has a graph of its own" in message
+    assert "pad batches to a few lengths" in message
+    assert "needs to know the size" not in message
+    assert "explain" not in message
+
+
 def test_a_step_that_needs_to_know_the_size_is_traced_for_each():
     class Sized(OwnStep):
         def train_step(self, data):

@@ -502,9 +502,7 @@ class Function:
         keys = [key for key, _ in self._history]
         call_lines = [concrete.called_at for _, concrete in self._history]
         on_gpu = [concrete.graph.gpu_status() for _, concrete in self._history]
-        return table(
-            self._name, self._arguments, keys, call_lines, on_gpu, bool(self._reduce_retracing)
-        )
+        return table(self._name, self._arguments, keys, call_lines, on_gpu, self._reduce_retracing)
 
     def _warn_of_many(self, key: Any) -> None:
         keys, key = replicas.own_keys([k for k, _ in self._history], key)
@@ -512,11 +510,13 @@ class Function:
         if len(keys) == 4:
             from trainkit.graph.tracing.retracing import difference
 
-            reason = difference(self._arguments, keys, key, bool(self._reduce_retracing))
+            reason = difference(self._arguments, keys, key, self._reduce_retracing)
+            # a model's step is nothing that its user could ask
+            if self._reduce_retracing != "rows":
+                reason += " Call .explain() on it for all traces."
             file, line, _ = user_line() or ("<unknown>", 0, "")
             warnings.warn_explicit(
-                f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on "
-                "it for all traces.",
+                f"{self._name!r} is being traced for the 5th time: {reason}",
                 UserWarning,
                 file,
                 line,

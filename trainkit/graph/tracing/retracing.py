@@ -68,7 +68,7 @@ def _text(item: Any) -> str:
     return item.name if isinstance(item, Device) else repr(item)
 
 
-def _advice(old: Any, new: Any, relaxed: bool = False) -> str:
+def _advice(old: Any, new: Any, relaxed: bool | str = False) -> str:
     if isinstance(old, Device) or isinstance(new, Device):
         return "each device has a trace of its own, as it should be"
     if isinstance(old, Place) and isinstance(new, Place):
@@ -76,6 +76,11 @@ def _advice(old: Any, new: Any, relaxed: bool = False) -> str:
             return "cast it to one dtype"
         if len(old.shape) != len(new.shape):
             return "reshape it to one rank"
+        if relaxed == "rows" and old.shape[1:] != new.shape[1:]:
+            return (
+                "each length has a graph of its own, only numbers of rows share one: pad batches "
+                "to a few lengths, such as multiples of 16, and mask what is padding"
+            )
         if relaxed:
             return "the function needs to know the size: pass batches of one size"
         return "pass reduce_retracing=True, or an input_signature with None for the size"
@@ -99,7 +104,7 @@ def _advice_on_value(old: Any, new: Any) -> str:
     return "pass a tensor instead of a Python value: tk.constant(...)"
 
 
-def _compare(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
+def _compare(name: str, old: Any, new: Any, relaxed: bool | str) -> list[Row]:
     """What differs, as deep inside of nests as it can be found."""
     if old == new:
         return []
@@ -116,7 +121,7 @@ def _compare(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
 
 
 def _changes(
-    arguments: Arguments, earlier: list[Any], key: Any, relaxed: bool = False
+    arguments: Arguments, earlier: list[Any], key: Any, relaxed: bool | str = False
 ) -> list[Row]:
     """What is new against the earlier call that is most like this one."""
     now = _parts(key, arguments)
@@ -147,14 +152,17 @@ def _one_sided(name: str, old: Any, new: Any) -> Row:
     return name, before, now, _advice(old, new) if is_device else more
 
 
-def difference(arguments: Arguments, earlier: list[Any], key: Any, relaxed: bool = False) -> str:
+def difference(
+    arguments: Arguments, earlier: list[Any], key: Any, relaxed: bool | str = False
+) -> str:
     """One sentence on what is new about a call.
 
     Args:
         arguments: the function's parameters.
         earlier: keys of the calls before.
         key: that of the call.
-        relaxed: whether the function has been asked to make a differing size unknown.
+        relaxed: whether the function has been asked to make a differing size unknown; `"rows"` for
+            the number of rows alone.
     """
     rows = _changes(arguments, earlier, key, relaxed)
     if not rows:
@@ -170,7 +178,7 @@ def table(
     keys: list[Any],
     places: Sequence[Line | None] = (),
     on_gpu: Sequence[str | None] = (),
-    relaxed: bool = False,
+    relaxed: bool | str = False,
 ) -> str:
     """Some lines for each trace: the call, then what was new about it and how to avoid that.
 
@@ -180,7 +188,8 @@ def table(
         keys: of the calls that were traced, in order.
         places: the user's lines that made these calls.
         on_gpu: how each trace runs on a GPU, `None` where it has not.
-        relaxed: whether the function has been asked to make a differing size unknown.
+        relaxed: whether the function has been asked to make a differing size unknown; `"rows"` for
+            the number of rows alone.
     """
     lines = [f"{name}: {len(keys)} trace{'s' * (len(keys) != 1)}"]
     for i, key in enumerate(keys):
