@@ -520,8 +520,12 @@ def _make(kind: Any, config: dict[str, Any], settings: Any, from_config: Any) ->
             "gives arrive in from_config as dicts; from_config has to read these with "
             f"deserialize_keras_object. The config: {str(settings)[:500]}"
         ) from error
-    if config.get("build_config") and not getattr(instance, "built", True):
-        instance.build_from_config(config["build_config"])
+    build_config = config.get("build_config")
+    if build_config and not getattr(instance, "built", True):
+        instance.build_from_config(build_config)
+    # its constructor may have built it, or a build_from_config of its own
+    if build_config and getattr(instance, "built", False) and hasattr(instance, "_restore_built"):
+        instance._restore_built(build_config)
     if config.get("compile_config"):
         instance.compile_from_config(config["compile_config"])
     return instance

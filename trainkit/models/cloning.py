@@ -14,7 +14,7 @@ from trainkit.core.registry import CustomObjectScope, deserialize_object, serial
 from trainkit.layers.base.keras_tensor import Input, KerasTensor
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
-from trainkit.layers.quantized.quantization import forms_inside
+from trainkit.layers.quantized.forms_inside import forms_inside
 from trainkit.models.functional_inputs import alike
 from trainkit.models.model import Model
 from trainkit.models.sequential import Sequential

@@ -1,4 +1,4 @@
-"""Models whose layers make others themselves, which are quantized: files and copies of these."""
+"""Models whose layers make others themselves, which are quantized or frozen: files and copies."""
 
 import warnings
 
@@ -126,6 +126,78 @@ def test_the_class_of_a_quantized_layer_reads_its_config():
     other = type(layer).from_config(layer.get_config())
     other.build((None, 8))
     assert [w.shape for w in other.weights] == [w.shape for w in layer.weights]
+
+
+def freeze_inside(model):
+    block = model.block if isinstance(model, Reader) else model.layers[0]
+    block.attention.trainable = block.stack.layers[0].trainable = False
+    return block
+
+
+@pytest.mark.parametrize("ending", [".keras", ".h5"])
+@pytest.mark.parametrize("name", ["block", "subclass"])
+def test_layers_frozen_inside_stay_frozen_and_training_goes_on(name, ending, tmp_path):
+    tk.random.set_seed(4)
+    model = MODELS[name]()
+    y = np.zeros(model(X).shape, "float32")
+    freeze_inside(model)
+    model.compile("adam", "mse")
+    model.fit(X, y, shuffle=False, verbose=0)
+    model.save(tmp_path / f"model{ending}")
+    loaded = models.load_model(tmp_path / f"model{ending}")
+    assert len(loaded.trainable_weights) == len(model.trainable_weights) < len(model.weights) - 9
+    for each in (model, loaded):
+        each.fit(X, y, shuffle=False, verbose=0)
+    np.testing.assert_array_equal(loaded(X), model(X))
+    assert len(models.clone_model(model).trainable_weights) == len(model.trainable_weights)
+
+
+def test_what_is_frozen_as_a_whole_thaws_as_a_whole(tmp_path):
+    model = MODELS["block"]()
+    model.layers[0].trainable = False
+    model.save(tmp_path / "model.keras")
+    loaded = models.load_model(tmp_path / "model.keras")
+    assert not loaded.layers[0].trainable_weights
+    loaded.layers[0].trainable = model.layers[0].trainable = True
+    assert len(loaded.trainable_weights) == len(model.trainable_weights) > 2
+
+
+@tk.keras.saving.register_keras_serializable("quantized inside")
+class Early(layers.Layer):
+    """Builds what it makes in its constructor, or by a build_from_config of its own."""
+
+    def __init__(self, early=True, **kwargs):
+        super().__init__(**kwargs)
+        self.early, self.project = early, layers.Dense(16)
+        if early:
+            self.project.build((None, 16))
+            self.built = True
+
+    def build(self, input_shape):
+        if not self.early:
+            self.project.build(input_shape)
+        super().build(input_shape)
+
+    def build_from_config(self, config):
+        self.build(tuple(config["input_shape"]))
+
+    def call(self, x):
+        return self.project(x)
+
+    def get_config(self):
+        return {**super().get_config(), "early": self.early}
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_whatever_builds_a_layer_forms_inside_come_back(early, tmp_path):
+    model = tk.Sequential([tk.Input((8, 16)), Early(early), layers.Dense(2)])
+    model.layers[0].project.trainable = False
+    model.layers[0].project.quantize("int8")
+    model.save(tmp_path / "model.keras")
+    loaded = models.load_model(tmp_path / "model.keras")
+    assert policies(loaded) == policies(model)
+    assert not loaded.layers[0].project.trainable
+    np.testing.assert_array_equal(loaded(X), model(X))
 
 
 def test_a_frozen_bias_inside_stays_frozen(tmp_path):

@@ -45,13 +45,8 @@ from trainkit.layers.base.stateless_call import stateless_call
 from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
-from trainkit.layers.quantized.quantization import (
-    LayerQuantization,
-    forms_inside,
-    is_quantized,
-    refuse_mode,
-    restore_forms,
-)
+from trainkit.layers.quantized.forms_inside import forms_inside, restore_forms
+from trainkit.layers.quantized.quantization import LayerQuantization, is_quantized, refuse_mode
 
 _HELD = masks.HELD
 _TAPES = trace_state.TAPES
@@ -649,15 +644,18 @@ class Layer(WeightHolder):
             `{"input_shape": shape}`, or `{"shapes_dict": shapes}` by the names of `build`'s
             arguments where it takes several; with `frozen_weights`, numbers in `weights`, where
             some are frozen by themselves: an optimizer in the same file has no slots for them;
-            with `layer_forms`, by their numbers, which layers inside are quantized or have LoRA.
+            with `layer_forms`, by their numbers, which layers inside are quantized, have LoRA or
+            are frozen.
         """
         shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
-        if shapes is None:
+        if shapes is None and not self.built:
             return None
         frozen = tracking.frozen_alone(self.weights)
         config: dict[str, Any] = {"frozen_weights": frozen} if frozen else {}
         if forms := forms_inside(self):
             config["layer_forms"] = forms
+        if shapes is None:  # the constructor has built it
+            return config or None
         if len(shapes) == 1:
             return {"input_shape": next(iter(shapes.values())), **config}
         return {"shapes_dict": dict(shapes), **config}
@@ -666,12 +664,19 @@ class Layer(WeightHolder):
         """Build with the shapes that `get_build_config` gave, and freeze what it names."""
         if not config or self.built:
             return
-        config = dict(config)
-        frozen, forms = config.pop("frozen_weights", ()), config.pop("layer_forms", {})
-        self._build_with(config.get("shapes_dict", config))
-        restore_forms(self, forms)
-        # The numbers count weights, which the build has made just now.
-        tracking.freeze_alone(self, frozen)
+        noted = ("frozen_weights", "layer_forms")
+        shapes = {name: value for name, value in config.items() if name not in noted}
+        if shapes:
+            self._build_with(config.get("shapes_dict", shapes))
+            self._restore_built(config)
+
+    def _restore_built(self, config: dict[str, Any]) -> None:
+        """What else `get_build_config` noted of a layer that is built now, once or again."""
+        if "layer_forms" in config:
+            restore_forms(self, config["layer_forms"])
+        if "frozen_weights" in config:
+            # The numbers count weights, which the build has made just now.
+            tracking.freeze_alone(self, config["frozen_weights"])
 
     def _build_with(self, shapes: dict[str, Any]) -> None:
         if list(shapes) == ["input_shape"]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, NoReturn
 
-from trainkit.core.errors import ConfigError
 from trainkit.core.process.later_imports import DeferredModule
-from trainkit.core.registry import serialize_object
 from trainkit.core.trackable import set_silently
 from trainkit.layers.base.building import put_back, state_of
 from trainkit.layers.base.dtype_policy import DTypePolicyMap, policy_of
@@ -124,66 +122,6 @@ class LayerQuantization:
 def is_quantized(layer: Any) -> bool:
     """Whether the weights of `layer` are kept in few bits."""
     return bool(layer.__dict__.get("_is_quantized"))
-
-
-def forms_inside(layer: Any) -> dict[str, dict[str, Any]]:
-    """The forms of the weights of layers inside of `layer`, by their numbers among these.
-
-    A layer that makes others itself, as attention makes its projections, makes them of floats
-    again, whatever became of them.
-    """
-    inside = enumerate(layer._flatten_layers(include_self=False))
-    forms = {str(number): _form_of(part) for number, part in inside}
-    return {number: form for number, form in forms.items() if form}
-
-
-def _form_of(layer: Any) -> dict[str, Any]:
-    form: dict[str, Any] = {}
-    if is_quantized(layer):
-        form["dtype"] = serialize_object(layer.dtype_policy)
-        form["quantization_config"] = serialize_object(layer.quantization_config)
-    if _has_lora(layer):
-        form["lora_rank"], form["lora_alpha"] = layer.lora_rank, layer.lora_alpha
-    return form
-
-
-def _has_lora(layer: Any) -> bool:
-    return bool(layer.__dict__.get("lora_enabled"))
-
-
-def restore_forms(layer: Any, forms: Any) -> None:
-    """Give layers inside of a layer that was just built the forms that `forms_inside` says.
-
-    Raises:
-        ConfigError: there is no such layer, or it can't have this form.
-    """
-    inside = layer._flatten_layers(include_self=False)
-    by_number = {str(number): part for number, part in enumerate(inside)}
-    if not isinstance(forms, dict) or not forms.keys() <= by_number.keys():
-        raise ConfigError(
-            f"{layer.name}: layer_forms must name layers inside of it by numbers below "
-            f"{len(inside)}, got {forms!r:.100}"
-        )
-    for number, form in forms.items():
-        try:
-            _restore_form(by_number[number], form)
-        except (AttributeError, KeyError, TypeError, ValueError, NotImplementedError) as error:
-            raise ConfigError(
-                f"{layer.name}: {by_number[number].name!r} inside of it can't have the form that "
-                f"layer_forms says: {error}. It says {form!r:.200}"
-            ) from error
-
-
-def _restore_form(layer: Any, form: Any) -> None:
-    """Quantize `layer` and give it LoRA, unless its own config has done so."""
-    if not isinstance(form, dict) or not form.keys() & {"dtype", "lora_rank"}:
-        raise ValueError("a form has a dtype policy or the rank of LoRA")
-    if "dtype" in form and not is_quantized(layer):
-        policy, config = policy_of(form["dtype"]), read_config(form["quantization_config"])
-        layer.quantize(policy.quantization_mode, type_check=False, config=config)
-        layer.dtype_policy = policy
-    if "lora_rank" in form and not _has_lora(layer):
-        layer.enable_lora(form["lora_rank"], form["lora_alpha"])
 
 
 def resolve_config(mode: Any, config: Any) -> Any:
