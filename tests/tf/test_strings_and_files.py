@@ -266,6 +266,7 @@ def test_gfile_has_tensorflows_names(tmp_path):
         assert list(file) == ["two\n"]
     assert gfile.GFile(path, "rb").read() == b"one\ntwo\n"
     assert gfile.GFile(path).size() == 8
+    assert [line.strip() for line in gfile.GFile(path)] == ["one", "two"]
     assert gfile.exists(path)
     assert gfile.isdir(gfile.join(str(tmp_path), "a"))
     assert gfile.listdir(str(tmp_path / "a")) == ["b.txt"]

@@ -101,7 +101,8 @@ class GFile:
         self.close()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._file())
+        # The iterator holds this object, which closes the file when nobody holds it any more.
+        yield from self._file()
 
     def __del__(self) -> None:
         if getattr(self, "_open", None) is not None:
