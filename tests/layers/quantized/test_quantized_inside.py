@@ -152,6 +152,15 @@ def test_layers_frozen_inside_stay_frozen_and_training_goes_on(name, ending, tmp
     assert len(models.clone_model(model).trainable_weights) == len(model.trainable_weights)
 
 
+def test_one_direction_is_frozen_and_the_other_is_not(tmp_path):
+    model = tk.Sequential([tk.Input((8, 16)), layers.Bidirectional(layers.LSTM(4))])
+    model.layers[0].forward_layer.trainable = False
+    model.save(tmp_path / "model.keras")
+    for loaded in models.load_model(tmp_path / "model.keras"), models.clone_model(model):
+        assert len(loaded.trainable_weights) == 3
+        assert loaded.layers[0].backward_layer.trainable
+
+
 def test_what_is_frozen_as_a_whole_thaws_as_a_whole(tmp_path):
     model = MODELS["block"]()
     model.layers[0].trainable = False

@@ -17,22 +17,24 @@ from trainkit.layers.quantized.quantization import is_quantized, read_config
 def forms_inside(layer: Any) -> dict[str, dict[str, Any]]:
     """The forms of layers inside of `layer`, by their numbers among these.
 
-    Of a frozen layer its own config says that all inside are.
+    Where some are frozen, all say whether they are: `Bidirectional` makes one of its layers like
+    the other. Of a frozen layer its own config says that all inside are.
     """
-    inside = enumerate(layer._flatten_layers(include_self=False))
-    forms = {str(number): _form_of(part, layer._trainable) for number, part in inside}
+    inside = layer._flatten_layers(include_self=False)
+    some_frozen = layer._trainable and not all(part._trainable for part in inside)
+    forms = {str(number): _form_of(part, some_frozen) for number, part in enumerate(inside)}
     return {number: form for number, form in forms.items() if form}
 
 
-def _form_of(layer: Any, notes_frozen: bool) -> dict[str, Any]:
+def _form_of(layer: Any, with_trainable: bool) -> dict[str, Any]:
     form: dict[str, Any] = {}
     if is_quantized(layer):
         form["dtype"] = serialize_object(layer.dtype_policy)
         form["quantization_config"] = serialize_object(layer.quantization_config)
     if _has_lora(layer):
         form["lora_rank"], form["lora_alpha"] = layer.lora_rank, layer.lora_alpha
-    if notes_frozen and not layer._trainable:
-        form["trainable"] = False
+    if with_trainable:
+        form["trainable"] = layer._trainable
     return form
 
 
@@ -53,7 +55,8 @@ def restore_forms(layer: Any, forms: Any) -> None:
             f"{layer.name}: layer_forms must name layers inside of it by numbers below "
             f"{len(inside)}, got {forms!r:.100}"
         )
-    for number, form in forms.items():
+    # a layer before those inside of it, which freezing it would freeze
+    for number, form in sorted(forms.items(), key=lambda item: int(item[0])):
         try:
             _restore_form(by_number[number], form)
         except (AttributeError, KeyError, TypeError, ValueError, NotImplementedError) as error:
@@ -64,7 +67,7 @@ def restore_forms(layer: Any, forms: Any) -> None:
 
 
 def _restore_form(layer: Any, form: Any) -> None:
-    """Quantize a layer, give it LoRA, freeze it, unless its own config has done so."""
+    """Quantize a layer, give it LoRA, freeze or thaw it, unless its own config has done so."""
     if not isinstance(form, dict) or not form.keys() & {"dtype", "lora_rank", "trainable"}:
         raise ValueError("a form has a dtype policy, the rank of LoRA, or says trainable")
     if "dtype" in form and not is_quantized(layer):
@@ -73,5 +76,5 @@ def _restore_form(layer: Any, form: Any) -> None:
         layer.dtype_policy = policy
     if "lora_rank" in form and not _has_lora(layer):
         layer.enable_lora(form["lora_rank"], form["lora_alpha"])
-    if form.get("trainable") is False:
-        layer.trainable = False
+    if "trainable" in form and layer._trainable is not form["trainable"]:
+        layer.trainable = form["trainable"]
