@@ -235,13 +235,6 @@ def test_bad_input_names_the_function(call, words):
         call()
 
 
-def test_gradients_names_the_tape():
-    with pytest.raises(RuntimeError, match="GradientTape"):
-        tk.gradients(1.0, 2.0)
-    with pytest.raises(RuntimeError, match=r"autodiff\.hessian"):
-        tk.hessians(1.0, 2.0)
-
-
 SPACES = {"": tk, **{name: attrgetter(name)(tk) for name in LEFT_OUT if name}}
 
 

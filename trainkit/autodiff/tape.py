@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from operator import attrgetter
 from threading import get_ident
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.values.type_aliases import Leaf
 from trainkit.core.variable import Variable
+
+if TYPE_CHECKING:
+    from trainkit.core.dispatch.primitive import Primitive
 
 K = TypeVar("K")
 LeafT = TypeVar("LeafT", bound="Leaf")
@@ -213,6 +216,26 @@ class GradientTape(Jacobians):
         # Reads between two assignments give one tensor, so the comparison is nearly always all.
         elif read[1][-1] is not snapshot:
             self._note_again(read[1], snapshot)
+
+    def note_operation(
+        self,
+        primitive: Primitive,
+        inputs: tuple[Any, ...],
+        output: Tensor | tuple[Tensor, ...],
+        settings: dict[str, Any] | None,
+    ) -> None:
+        """Record an operation that was done without this tape, if it tracks one of `inputs`.
+
+        The arguments are those of `trace_state.record`.
+        """
+        if self.tracked.keys().isdisjoint(inputs):
+            return
+        if primitive.rules is None and primitive.joint is None:
+            self.note_exit(primitive.name, inputs)
+            return
+        self.tracked[output] = (primitive, settings, *inputs)
+        if type(output) is tuple:
+            self.tracked.update(dict.fromkeys(output))
 
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Hear of a use that no gradient goes through; `trace_state` calls this."""

@@ -5,9 +5,11 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit import ops
+from trainkit.autodiff import graph_gradients
+from trainkit.autodiff.tape import UnconnectedGradients
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.names import control_dependencies
@@ -343,40 +345,73 @@ def tuple_(tensors: Any, control_inputs: Any = None, name: str | None = None) ->
     return [x if x is None else convert_to_tensor(x) for x in tensors]
 
 
-def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The derivatives of the sum of `ys` by each of `xs`, in a graph: in a function, or by hand.
+
+    Where operations run at once `tk.GradientTape` records them.
 
     Args:
-        ys: tensors.
-        xs: tensors.
-        *args: more of TensorFlow's arguments.
-        **kwargs: more of TensorFlow's arguments.
+        ys: tensor of the graph being traced, or list of them.
+        xs: tensor of it or variable, or list of them.
+        grad_ys: gradients by `ys`, of their shapes, or `None` for ones.
+        gate_gradients: operations run in order, whatever this is.
+        aggregation_method: gradients are added up, whatever this is.
+        stop_gradients: tensors that count as constants, though `xs` may be among them.
+        unconnected_gradients: `"none"` or `"zero"`, for those of `xs` that `ys` do not depend on.
+
+    Returns:
+        A list with a tensor of the shape of each of `xs`, or `None` where there is no gradient.
 
     Raises:
-        RuntimeError: always; it names what to use.
+        RuntimeError: operations run at once here.
+        UnimplementedError: it is called in the body of a branch or loop.
+
+    Example:
+        >>> cube_slope = tk.function(lambda x: tk.gradients(x**3, x)[0])
+        >>> float(cube_slope(tk.constant(2.0)))
+        12.0
     """
-    raise RuntimeError(
-        "tk.gradients works on graphs of the first API only. Record with `with tk.GradientTape() "
-        "as tape:` and ask for `tape.gradient(ys, xs)`; for functions, see tk.eager."
-    )
+    return graph_gradients.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
 
 
-def hessians(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
+def hessians(
+    ys: Any,
+    xs: Any,
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    name: str = "hessians",
+) -> list[Any]:
+    """The second derivatives of the sum of `ys` by each of `xs`, in a graph.
 
     Args:
-        ys: tensors.
-        xs: tensors.
-        *args: more of TensorFlow's arguments.
-        **kwargs: more of TensorFlow's arguments.
+        ys: as for `gradients`.
+        xs: the same.
+        gate_gradients: operations run in order, whatever this is.
+        aggregation_method: gradients are added up, whatever this is.
+
+    Returns:
+        A list with a tensor (shape of x..., shape of x...) for each x of `xs`.
 
     Raises:
-        RuntimeError: always; it names what to use.
+        RuntimeError: operations run at once here.
+        UnimplementedError: it is called in the body of a branch or loop.
+
+    Example:
+        >>> bend = tk.function(lambda x: tk.hessians(tk.reduce_sum(x**3), x)[0])
+        >>> bend(tk.constant([1.0, 2.0])).numpy()
+        array([[ 6.,  0.],
+               [ 0., 12.]], dtype=float32)
     """
-    raise RuntimeError(
-        "tk.hessians works on graphs of the first API only. Use `tk.autodiff.hessian(f, x)`, or "
-        "`tape.jacobian` of a gradient."
-    )
+    return graph_gradients.hessians(ys, xs)
 
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.autodiff import graph_gradients
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.tf import control_flow
 from trainkit.tf.control_flow import map_fn as _map_fn
@@ -125,16 +126,17 @@ def stop_gradient(variables: Any) -> Any:
     return ops.stop_gradient(variables)
 
 
-def gradients(loss: Any, variables: Any) -> Any:
-    """Not here: gradients are those of a tape.
+def gradients(loss: Any, variables: Any) -> list[Any]:
+    """The derivatives of the sum of `loss` by each of `variables`, in a graph; see `tk.gradients`.
+
+    Args:
+        loss: tensor of the graph being traced, or list of them.
+        variables: list of variables and tensors of it.
 
     Raises:
-        UnimplementedError: always, with what to write.
+        RuntimeError: operations run at once here, where a tape has to record them.
     """
-    raise UnimplementedError(
-        "keras.backend.gradients finds gradients in a graph of TensorFlow 1. Compute the loss "
-        "inside `with tk.GradientTape() as tape:` and call tape.gradient(loss, variables)"
-    )
+    return graph_gradients.gradients(loss, variables)
 
 
 def switch(condition: TensorLike, then_expression: Any, else_expression: Any) -> Any:
