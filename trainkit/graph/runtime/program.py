@@ -155,7 +155,8 @@ class _ProgramWriter:
         operations = [node for node in nodes if node.kind == "op"]
         # they come again at each call with the same sizes, and nothing writes over them
         sized = of_sizes(operations, results)
-        operations = _updates_last([node for node in operations if node not in set(sized)])
+        sized_nodes = set(sized)
+        operations = _updates_last([node for node in operations if node not in sized_nodes])
         # what Python may assign and read is never written over
         alone = not any(node.runs_python for node in operations)
         # from there on no error can come between the first new value and the last

@@ -45,7 +45,7 @@ from trainkit.layers.base.stateless_call import stateless_call
 from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
-from trainkit.layers.quantized.forms_inside import forms_inside, restore_forms
+from trainkit.layers.quantized.forms_inside import NOTES, notes_of, restore_notes
 from trainkit.layers.quantized.quantization import LayerQuantization, is_quantized, refuse_mode
 
 _HELD = masks.HELD
@@ -650,33 +650,24 @@ class Layer(WeightHolder):
         shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
         if shapes is None and not self.built:
             return None
-        frozen = tracking.frozen_alone(self.weights)
-        config: dict[str, Any] = {"frozen_weights": frozen} if frozen else {}
-        if forms := forms_inside(self):
-            config["layer_forms"] = forms
+        notes = notes_of(self)
         if shapes is None:  # the constructor has built it
-            return config or None
+            return notes or None
         if len(shapes) == 1:
-            return {"input_shape": next(iter(shapes.values())), **config}
-        return {"shapes_dict": dict(shapes), **config}
+            return {"input_shape": next(iter(shapes.values())), **notes}
+        return {"shapes_dict": dict(shapes), **notes}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         """Build with the shapes that `get_build_config` gave, and freeze what it names."""
         if not config or self.built:
             return
-        noted = ("frozen_weights", "layer_forms")
-        shapes = {name: value for name, value in config.items() if name not in noted}
+        shapes = {name: value for name, value in config.items() if name not in NOTES}
         if shapes:
             self._build_with(config.get("shapes_dict", shapes))
             self._restore_built(config)
 
     def _restore_built(self, config: dict[str, Any]) -> None:
-        """What else `get_build_config` noted of a layer that is built now, once or again."""
-        if "layer_forms" in config:
-            restore_forms(self, config["layer_forms"])
-        if "frozen_weights" in config:
-            # The numbers count weights, which the build has made just now.
-            tracking.freeze_alone(self, config["frozen_weights"])
+        restore_notes(self, config)
 
     def _build_with(self, shapes: dict[str, Any]) -> None:
         if list(shapes) == ["input_shape"]:

@@ -10,8 +10,31 @@ from typing import Any
 
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import serialize_object
+from trainkit.layers.base import tracking
 from trainkit.layers.base.dtype_policy import policy_of
 from trainkit.layers.quantized.quantization import is_quantized, read_config
+
+NOTES = "frozen_weights", "layer_forms"
+"""What a build config notes beside shapes: weights frozen by themselves, and `forms_inside`."""
+
+
+def notes_of(layer: Any) -> dict[str, Any]:
+    """Those notes of a layer that say anything, by their names."""
+    notes = tracking.frozen_alone(layer.weights), forms_inside(layer)
+    return {name: note for name, note in zip(NOTES, notes, strict=True) if note}
+
+
+def restore_notes(layer: Any, config: dict[str, Any]) -> None:
+    """Do to a layer that is built what the notes in its build config say, once or again.
+
+    Raises:
+        ConfigError: they don't fit the layer.
+    """
+    if "layer_forms" in config:
+        restore_forms(layer, config["layer_forms"])
+    if "frozen_weights" in config:
+        # the numbers count weights, of which forms may have made others
+        tracking.freeze_alone(layer, config["frozen_weights"])
 
 
 def forms_inside(layer: Any) -> dict[str, dict[str, Any]]:

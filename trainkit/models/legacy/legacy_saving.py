@@ -34,6 +34,7 @@ from trainkit.core.registry import (
     serialize_object,
 )
 from trainkit.layers.base.weight_budget import WeightBudget
+from trainkit.layers.quantized.forms_inside import NOTES
 from trainkit.models.legacy.legacy_config import (
     OPERATIONS,
     decoded,
@@ -116,8 +117,7 @@ def _plain(described: dict[str, Any]) -> dict[str, Any]:
     is_own = module.partition(".")[0] == "keras"
     # what a class of a user needs to make its weights, which of any layer are frozen alone, and
     # which forms the weights of layers inside of it have
-    noted = {"frozen_weights", "layer_forms"}
-    if not is_own or noted & (described.get("build_config") or {}).keys():
+    if not is_own or (described.get("build_config") or {}).keys() & set(NOTES):
         keys.append("build_config")
     if is_own:
         name = _LONG_CLASS_NAMES.get(name, name)
