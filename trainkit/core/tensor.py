@@ -21,7 +21,7 @@ from trainkit.core.shapes import TensorShape
 from trainkit.core.values import torch_names
 from trainkit.core.values.batch_size import COUNTED, marked
 from trainkit.core.values.html_text import tensor_html
-from trainkit.core.values.python_values import array_of, has_dtype
+from trainkit.core.values.python_values import array_of, has_dtype, require_integers_fit
 from trainkit.core.values.text_arrays import OBJECTS
 
 if TYPE_CHECKING:
@@ -434,6 +434,22 @@ def convert_to_tensor(
         except (TypeError, ValueError):
             return wrap_on_device(array_of(value))
     return wrap_on_device(array_of(value, element_type))
+
+
+def tensor_beside(value: Any, dtype: dtypes.DType) -> Tensor:
+    """Turn a list into a tensor of `dtype`, that of a tensor beside it, or of a dtype of its own.
+
+    Raises:
+        InvalidArgumentError: `dtype` is one of integers that does not hold those of the list.
+    """
+    try:
+        tensor = convert_to_tensor(value, dtype_hint=dtype)
+    except (TypeError, ValueError):
+        require_integers_fit(value, dtype)  # which has better words for integers of many bits
+        raise
+    if tensor.dtype != dtype:
+        require_integers_fit(value, dtype)
+    return tensor
 
 
 LARGE = 1 << 17

@@ -19,7 +19,14 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.garbage import count_large
 from trainkit.core.row_updates import RowUpdates
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import Reference, Tensor, convert_to_tensor, value_text, wrap
+from trainkit.core.tensor import (
+    Reference,
+    Tensor,
+    convert_to_tensor,
+    tensor_beside,
+    value_text,
+    wrap,
+)
 from trainkit.core.trackable import Trackable
 from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.values.batch_size import COUNTED, unmarked
@@ -411,7 +418,7 @@ class Variable(RowUpdates, Trackable, Operators):
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
         with trace_state.silence() if _TAPES else _NOTHING:
             if not isinstance(delta, Tensor | int | float):
-                delta = convert_to_tensor(delta, dtype_hint=self.dtype)
+                delta = tensor_beside(delta, self.dtype)
             return self.assign(op(old, delta))
 
     def _fit_value(self, value: Any) -> Tensor:

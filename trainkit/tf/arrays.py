@@ -32,6 +32,7 @@ from trainkit.ops.core.dynamic_shapes import Bound, is_later, later, like, needs
 from trainkit.ops.core.slices import split as split
 from trainkit.ops.math.complex_parts import complex_from
 from trainkit.ops.math.elementwise import identity as _identity
+from trainkit.ops.math.elementwise import lists_as_tensors as _lists_as_tensors
 from trainkit.tf.control_flow import gradients as gradients
 from trainkit.tf.control_flow import hessians as hessians
 from trainkit.tf.control_flow import identity_n as identity_n
@@ -601,7 +602,7 @@ def clip_by_value(
         >>> tk.clip_by_value([-1.0, 0.5, 9.0], 0.0, 1.0).numpy()
         array([0. , 0.5, 1. ], dtype=float32)
     """
-    return ops.clip(t, clip_value_min, clip_value_max)
+    return ops.clip(*_lists_as_tensors(t, clip_value_min, clip_value_max))
 
 
 _describe_arguments(

@@ -53,8 +53,15 @@ from trainkit.core.errors import (
 )
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, keep_input
-from trainkit.core.values.python_values import short_text
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    keep_input,
+    tensor_beside,
+)
+from trainkit.core.values.python_values import require_integers_fit, short_text
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
@@ -326,7 +333,7 @@ class Primitive:
     def _convert(self, ready: list[Any]) -> None:
         """Turn lists and arrays into tensors, numbers too where the kernel needs arrays."""
         # Numbers and lists take the dtype and the device of the first tensor, as in TensorFlow.
-        like = next((x for x in ready if isinstance(x, Tensor)), None)
+        like = _first_tensor(ready)
         for i, x in enumerate(ready):
             if x is None or isinstance(x, Tensor):
                 continue
@@ -351,13 +358,20 @@ class Primitive:
             promotes = self.is_ufunc or self.facets.promotion in (COMMON, FLOATS)
             dtype = dtypes.beside(x, ready) if promotes and like is not None else None
             try:
-                ready[i] = convert_to_tensor(x, dtype, dtype_hint=hint)
+                if hint is not None and promotes and self._mixes_values():
+                    ready[i] = tensor_beside(x, hint)
+                else:
+                    ready[i] = convert_to_tensor(x, dtype, dtype_hint=hint)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{self.name}: argument {i}: {error}") from None
         # Numbers alone: with one tensor among them the result gets a dtype of this package in place
         # of NumPy's float64, and the others stay weak.
         if self.is_ufunc and not any(isinstance(x, Tensor) for x in ready):
             ready[0] = convert_to_tensor(ready[0])
+
+    def _mixes_values(self) -> bool:
+        """Whether results hold values of the operands; comparisons and searches hold answers."""
+        return self.facets.no_gradient is not INTEGERS or self.shape_rule is shapes.broadcast
 
     def _promote(self, ready: list[Any]) -> None:
         """Cast tensors to the dtype they promote to."""
@@ -378,7 +392,7 @@ class Primitive:
         # dtype of its input. By its name, since `cast` is declared in `ops`, above this floor.
         cast = late_ops.cast
         weak_fails = common_dtype.name == "bfloat16"  # NumPy's own promotion knows nothing of it
-        like = next((x for x in operands if isinstance(x, Tensor)), None)
+        like = _first_tensor(operands)
         for i, x in enumerate(ready):
             if isinstance(x, Tensor):
                 if x.dtype != common_dtype:
@@ -453,8 +467,18 @@ class Primitive:
             return self._named(better)
         except Exception:  # the rule has no better words than the kernel
             pass
+        if isinstance(error, OverflowError) and (tensor := _first_tensor(inputs)) is not None:
+            try:
+                for x in (*inputs, *settings.values()):
+                    require_integers_fit(x, tensor.dtype)
+            except InvalidArgumentError as better:
+                error = better
         kind = PositionError if isinstance(error, IndexError) else InvalidArgumentError
         return kind(f"{self.name}: {error}\n{describe(inputs, settings)}")
+
+
+def _first_tensor(inputs: Sequence[Any]) -> Tensor | None:
+    return next((x for x in inputs if isinstance(x, Tensor)), None)
 
 
 def _spec(x: Any) -> Any:
@@ -519,6 +543,7 @@ def _number(x: Any, like: Tensor | None) -> Tensor:
     if like is None:
         return convert_to_tensor(x)
     dtype = dtypes.result_type(like.dtype, x)
+    require_integers_fit(x, dtype)
     # Beside the tensor, or the kernel would get arrays of two devices; a symbol is nowhere yet.
     where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
     y = Tensor()

@@ -44,6 +44,13 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
             f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must "
             "have the same length."
         ) from None
+    # NumPy takes integers of more than 64 bits for floats or for objects.
+    if (
+        dtype is not None
+        and array.dtype.kind in "fO"
+        and (error := _integers_outside(value, dtype))
+    ):
+        raise error
     if may_be_text(array):
         return _texts(array, value, dtype)
     array = dtypes.native(array)
@@ -81,11 +88,45 @@ def _as(array: Any, dtype: DType) -> Any:
     if dtype.is_integer and array.dtype.kind in "iu" and array.size:
         low, high = dtype.limits
         if int(array.min()) < low or int(array.max()) > high:
-            raise InvalidArgumentError(
-                f"values from {array.min()} to {array.max()} don't fit {dtype.name}, which holds "
-                f"{low} to {high}"
-            )
+            raise _out_of_range(int(array.min()), int(array.max()), dtype)
     return array if array.dtype == dtype.dtype else array.astype(dtype.dtype)
+
+
+def _out_of_range(smallest: int, largest: int, dtype: DType) -> InvalidArgumentError:
+    """The error of integers that a dtype does not hold."""
+    low, high = dtype.limits
+    values = f"values from {smallest} to {largest} don't fit"
+    if smallest == largest:
+        values = f"{smallest} doesn't fit"
+    return InvalidArgumentError(f"{values} {dtype.name}, which holds {low} to {high}")
+
+
+def _integers_outside(value: Any, dtype: DType) -> InvalidArgumentError | None:
+    """The error of Python integers, alone or in nested lists, that a dtype does not hold."""
+    if not dtype.is_integer:
+        return None
+    leaves = list(_leaves_of([value]))
+    if not leaves or not all(type(leaf) is int for leaf in leaves):
+        return None
+    low, high = dtype.limits
+    smallest, largest = min(leaves), max(leaves)
+    return _out_of_range(smallest, largest, dtype) if smallest < low or largest > high else None
+
+
+def require_integers_fit(value: Any, dtype: DType) -> None:
+    """Refuse Python integers, alone or in nested lists, beside a tensor that can't hold them.
+
+    Other values pass: what has a dtype of its own, or is no integer, promotes.
+
+    Raises:
+        InvalidArgumentError: `dtype` is one of integers that does not hold all of them.
+    """
+    error = _integers_outside(value, dtype)
+    if error is not None:
+        raise InvalidArgumentError(
+            f"{error}; that is the dtype of the tensor beside it: cast the tensor to a wider one "
+            "first, as in tk.cast(x, tk.int64)"
+        )
 
 
 def has_dtype(value: Any) -> bool:

@@ -33,7 +33,7 @@ def true_divide(x1: Any, x2: Any) -> Tensor:
     """
     if type(x1) is Tensor and x1._array.dtype.kind == "f":
         return ew.divide(x1, x2)
-    x1, x2 = ew.promoted(x1, x2)
+    x1, x2 = ew.promoted(*ew.lists_as_tensors(x1, x2))
     if x1.dtype.is_integer:
         quotient_dtype = "float32" if x1.dtype.size < 4 else "float64"
         x1, x2 = ew.cast(x1, quotient_dtype), ew.cast(x2, quotient_dtype)

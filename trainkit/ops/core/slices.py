@@ -22,7 +22,7 @@ from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import nonzero
-from trainkit.ops.math.elementwise import cast
+from trainkit.ops.math.elementwise import cast, lists_as_tensors
 from trainkit.ops.math.elementwise import where as where_
 
 
@@ -205,7 +205,7 @@ def where(
     if x is None:
         rows = nonzero(condition)
         return cast(stack(list(rows), axis=1), "int64")
-    return where_(condition, x, y)
+    return where_(condition, *lists_as_tensors(x, y))
 
 
 def _split_specs(a: Bound) -> list[Spec]:

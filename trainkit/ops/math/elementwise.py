@@ -31,7 +31,16 @@ from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import LARGE, ON_LARGE, Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import (
+    LARGE,
+    ON_LARGE,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    tensor_beside,
+    wrap,
+)
+from trainkit.core.values.python_values import require_integers_fit
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned, half_casts_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
@@ -526,7 +535,12 @@ def zero_like(x: Tensor) -> Tensor:
 
 
 def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
-    """The Python number `value` as a scalar tensor of `dtype`, where `like` is."""
+    """The Python number `value` as a scalar tensor of `dtype`, where `like` is.
+
+    Raises:
+        InvalidArgumentError: it is an integer that `dtype` does not hold.
+    """
+    require_integers_fit(value, dtype)
     where_it_is = device_of(like._array) if type(like) is Tensor else current()
     return wrap(number_on(where_it_is.xp, value, dtype.dtype))
 
@@ -545,6 +559,24 @@ def promoted(*values: Any) -> list[Tensor]:
         cast(x, common_dtype) if isinstance(x, Tensor) else scalar_like(x, common_dtype, like)
         for x in ready
     ]
+
+
+def lists_as_tensors(*values: Any) -> list[Any]:
+    """`values`, the lists among them as tensors of the first tensor's dtype, as in TensorFlow.
+
+    A list that has floats beside a tensor of integers keeps its own dtype.
+
+    Raises:
+        InvalidArgumentError: the dtype is one of integers that does not hold those of a list.
+    """
+    dtype = next((x.dtype for x in values if is_tensor(x)), None)
+    ready = list(values)
+    if dtype is None or dtype.is_bool:
+        return ready
+    for i, x in enumerate(values):
+        if isinstance(x, list | tuple):
+            ready[i] = tensor_beside(x, dtype)
+    return ready
 
 
 _WEAK = (float, int, bool, complex)
