@@ -78,9 +78,20 @@ def called_back(x, y):
     return tk.py_function(lambda a, b: a * a * b, [x, y], tk.TensorSpec(x.shape, x.dtype))
 
 
+def slope_of_call(x, y):
+    x = tk.convert_to_tensor(x)
+    if not x.dtype.is_differentiable:
+        return called_back(x, y)
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        z = called_back(x, y)
+    return tape.gradient(z, x)
+
+
 CASES = [
     case("with_values", cubes, NUMBERS, order=3),
     case("py_call", as_nodes(called_back), NUMBERS, NUMBERS[::-1], order=3),
+    case("py_call_gradient", as_nodes(slope_of_call), NUMBERS, NUMBERS[::-1], order=2),
     case("cond", as_nodes(branch), positive(3), positive(3)),
     case("cond", as_nodes(other_branch), positive(3)),
     case("while_loop", as_nodes(loop), positive(3), positive(3)),

@@ -146,6 +146,7 @@ def test_every_operation_says_whether_stacks_keep_bits():
 # Rows whose items go one after the other for some inputs, because ...
 ONE_AFTER_THE_OTHER = {
     "with_values": "the sizes of its results depend on values",
+    "py_call_gradient": "the function is made for the values of one item",
     "py_call": "the function is made for the values of one item",
     "cond": "items take different branches",
     "while_loop": "items take different numbers of rounds",
@@ -242,7 +243,8 @@ def test_an_inner_map_shares_what_the_outer_one_holds(case):
 
 
 # These rows run the nodes of a graph one by one, with values.
-OVER_GRAPHS = {"cond", "while_loop", "scan", "py_call", "with_gradient", "with_values"}
+OVER_GRAPHS = {"cond", "while_loop", "scan", "with_gradient", "with_values"}
+OVER_GRAPHS |= {"py_call", "py_call_gradient"}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.name not in OVER_GRAPHS], ids=str)

@@ -3389,7 +3389,7 @@ UNREADABLE = {
     "saved graphs hold the operations of its rule": "update_weights",
     "a saved graph holds no Python": """
         all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
-        py_call start_bucket store_variable with_values""",
+        py_call py_call_gradient start_bucket store_variable with_values""",
     "what it does is not data alone": """
         check_shape iterator_begin iterator_get_next raise_error table_request write_summary""",
 }

@@ -23,7 +23,8 @@ from trainkit.core.process import forks
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.ops.core.dynamic_shapes import Call, gradient_of_call
+from trainkit.graph.control_flow import host_tapes
+from trainkit.ops.core.dynamic_shapes import BackwardCall, Call, gradient_of_call, is_smooth
 
 
 class HostFunction:
@@ -33,10 +34,12 @@ class HostFunction:
         function: takes the values.
         specs: of what it gives.
         loose: of which results only the dtype was announced, so that `set_shape` may say the shape.
+        has_gradient: whether a graph computes gradients of it.
     """
 
     def __init__(self, function: Callable[..., Any], announced: list[Any]) -> None:
         self.function = function
+        self.has_gradient = False
         self.loose = [not hasattr(x, "shape") for x in announced]
         self.key = _key_of(function, announced)
         # A guess, of a scalar, until a first run has shown better: most such results are scalars,
@@ -179,23 +182,29 @@ def run_and_learn_ranks(function: Callable[[], Any]) -> Any:
         _SESSION.learns = before
 
 
-def _result_of(function: HostFunction, arguments: list[Any]) -> list[Any]:
-    """The results of a call, or those that it had in the run before."""
-    items = None
+def _result_of(
+    function: HostFunction, arguments: list[Any], is_taped: bool
+) -> tuple[list[Any], Any]:
+    """The results of a call, or those that it had in the run before, and the call on its tape."""
+    items = taped = None
     if _SESSION.given is not None:
         # In order: a function that is called in a loop gave one list of results for each round.
         earlier_calls = _SESSION.__dict__.get("before", {}).get(function.key)
         if earlier_calls:
-            items, after = earlier_calls.pop(0)
+            items, taped, after = earlier_calls.pop(0)
             _give_back(after)
     if items is None:
         with eagerly(), trace_state.silence():
-            result = function.function(*arguments)
+            if is_taped:
+                taped = host_tapes.TapedCall(function.function, arguments)
+                result = taped.result
+            else:
+                result = function.function(*arguments)
         items = _items(result, len(function.specs), repr(function))
     if _SESSION.given is not None:
         # With the values of variables behind the call, as the function may have assigned them.
-        _SESSION.given.setdefault(function.key, []).append((items, _values_now()))
-    return items
+        _SESSION.given.setdefault(function.key, []).append((items, taped, _values_now()))
+    return items, taped
 
 
 def _see_ranks(function: HostFunction, items: list[Any]) -> None:
@@ -228,37 +237,84 @@ def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
 )
 def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as NumPy arrays."""
-    return _call_now(xp, [devices.to_numpy(a) for a in arrays], function)
+    results, _ = _call_now(xp, [devices.to_numpy(a) for a in arrays], function)
+    return results
+
+
+def _py_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
+    return (*function.specs, host_tapes.NUMBER)
 
 
 @primitive(
-    _host_rule,
+    _py_rule,
     name="py_call",
     effect=Effect("it calls a Python function", runs_python=True),
     semantics=CONTROL,
     text="beside numbers",
 )
 def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
-    """Call a Python function on the values of tensors as eager tensors."""
-    return _call_now(xp, [string_results(a) for a in arrays], function)
+    """Call a Python function on the values of tensors as eager tensors.
+
+    The last result is the number of the call, for its gradients.
+    """
+    tensors = [string_results(a) for a in arrays]
+    is_taped = any(is_smooth(x.dtype) for x in tensors) and any(
+        is_smooth(spec.dtype) for spec in function.specs
+    )
+    results, taped = _call_now(xp, tensors, function, is_taped)
+    return (*results, host_tapes.number_of(taped, xp, function.has_gradient))
 
 
 @_py_call.joint_gradient
 def _py_gradient(g: Any, y: Any, *inputs: Any, function: HostFunction) -> list[Any]:
+    function.has_gradient = True
     call = Call(repr(function), function.function, function.specs)
-    return gradient_of_call(g, inputs, call)
+    backward = BackwardCall(call, inputs)
+    if not backward:
+        return [None] * len(inputs)
+    upstream = backward.upstream(g[:-1])
+    return backward.by_input(_py_call_gradient(*upstream, *inputs, y[-1], backward=backward))
 
 
-for _call in (_host_call, _py_call):
+def _gradient_rule(*operands: Any, backward: BackwardCall) -> tuple[Spec, ...]:
+    return backward.specs
+
+
+# No effect: it belongs to the pass back, and what the function does has happened in the call.
+@primitive(_gradient_rule, name="py_call_gradient", semantics=CONTROL, text="beside numbers")
+def _py_call_gradient(xp: Any, *arrays: Any, backward: BackwardCall) -> tuple[Any, ...]:
+    """The gradients of the inputs of a call, from its tape, or where that is gone of a new call.
+
+    The arrays are gradients of the results, the inputs, and the number of the call.
+    """
+    *operands, number = arrays
+    tensors = [string_results(a) for a in operands]
+    with eagerly(), trace_state.silence():
+        taped = host_tapes.call_of(int(number))
+        if taped is None:
+            gradients = backward.results(tensors)
+        else:
+            gradients = taped.gradients(tensors, backward.smooth)
+    return tuple(x._array for x in gradients)
+
+
+@_py_call_gradient.joint_gradient
+def _second_gradient(g: Any, y: Any, *operands: Any, backward: BackwardCall) -> list[Any]:
+    # The gradients of gradients are those of a new call, as the tape knows nothing of its inputs.
+    return [*gradient_of_call(g, operands[:-1], backward), None]
+
+
+for _call in (_host_call, _py_call, _py_call_gradient):
     _call.declare(batch=one_by_one("the function is made for the values of one item"))
 
 
-def _call_now(xp: Any, arguments: list[Any], function: HostFunction) -> tuple[Any, ...]:
-    items = _result_of(function, arguments)
+def _call_now(
+    xp: Any, arguments: list[Any], function: HostFunction, is_taped: bool = False
+) -> tuple[list[Any], Any]:
+    items, taped = _result_of(function, arguments, is_taped)
     _see_ranks(function, items)
-    return tuple(
-        _check(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
-    )
+    results = [_check(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)]
+    return results, taped
 
 
 def _items(result: Any, count: int, name: str) -> list[Any]:
@@ -306,7 +362,7 @@ def _append_call(
     # A trace that is given a node directly tells no tape of it, as calls of operations do.
     if trace_state.TAPES and announced:
         trace_state.record(operation.primitive, tensors, results, settings)
-    return list(results)
+    return list(results[: len(announced)])
 
 
 def _run_call(
@@ -388,7 +444,8 @@ def py_function(
 ) -> Any:
     """Call a Python function of eager tensors, now or each time the graph runs.
 
-    Gradients go through what `func` does; for them a graph calls it again, under a tape.
+    Gradients go through what `func` does. It is called once: a graph records it on a tape and
+    computes them from that. Only gradients of gradients call it again.
 
     Args:
         func: takes one tensor for each of `inp`. Without it a decorator is returned, for functions

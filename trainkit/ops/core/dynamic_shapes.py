@@ -104,38 +104,58 @@ def _gradient(g: Any, y: Any, *inputs: Any, call: Call) -> list[Any]:
     return gradient_of_call(g, inputs, call)
 
 
-def gradient_of_call(g: Any, inputs: tuple[Any, ...], call: Call) -> list[Any]:
+def gradient_of_call(g: Any, inputs: Sequence[Any], call: Call) -> list[Any]:
     """The gradients of the inputs of a call, `None` where there is none: it runs under a tape."""
-    upstream = [gx for gx, spec in zip(g, call.specs, strict=True) if _is_smooth(spec.dtype)]
-    positions = [i for i, x in enumerate(inputs) if _is_smooth(x.dtype)]
-    if not upstream or not positions:
+    backward = BackwardCall(call, inputs)
+    if not backward:
         return [None] * len(inputs)
-    specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in positions]
-    back = Call(f"{call.name}_gradient", _Backward(call, len(upstream), positions), specs)
-    gradients = dict(zip(positions, with_values(*upstream, *inputs, call=back), strict=True))
-    return [gradients.get(i) for i in range(len(inputs))]
+    return backward.by_input(with_values(*backward.upstream(g), *inputs, call=backward))
 
 
-def _is_smooth(dtype: Any) -> bool:
+def is_smooth(dtype: Any) -> bool:
+    """Whether values of this dtype have gradients."""
     return bool(dtype.is_floating or dtype.is_complex)
 
 
-class _Backward:
-    """The gradients of a call's inputs at `places`, as a function of upstream ones and inputs."""
+class BackwardCall(Call):
+    """The gradients of a call's inputs, as a call on those of its results and the inputs.
 
-    def __init__(self, call: Call, upstream: int, positions: list[int]) -> None:
+    False where no result, or no input, has gradients.
+
+    Attributes:
+        smooth: which results have gradients.
+        positions: of the inputs that have gradients.
+    """
+
+    def __init__(self, call: Call, inputs: Sequence[Any]) -> None:
         self._call = call
-        self._upstream = upstream
-        self._places = positions
+        self._input_count = len(inputs)
+        self.smooth = [is_smooth(spec.dtype) for spec in call.specs]
+        self.positions = [i for i, x in enumerate(inputs) if is_smooth(x.dtype)]
+        specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in self.positions]
+        super().__init__(f"{call.name}_gradient", self._run, specs)
 
-    def __call__(self, *tensors: Tensor) -> list[Tensor]:
-        upstream, inputs = tensors[: self._upstream], tensors[self._upstream :]
-        sources = [inputs[i] for i in self._places]
+    def __bool__(self) -> bool:
+        return any(self.smooth) and bool(self.positions)
+
+    def upstream(self, g: Sequence[Any]) -> list[Any]:
+        """The gradients of the results that have one, of those of all results."""
+        return [gx for gx, has_gradient in zip(g, self.smooth, strict=True) if has_gradient]
+
+    def by_input(self, gradients: Sequence[Any]) -> list[Any]:
+        """For each input of the call its gradient, `None` where there is none."""
+        by_position = dict(zip(self.positions, gradients, strict=True))
+        return [by_position.get(i) for i in range(self._input_count)]
+
+    def _run(self, *tensors: Tensor) -> list[Tensor]:
+        count = sum(self.smooth)
+        upstream, inputs = tensors[:count], tensors[count:]
+        sources = [inputs[i] for i in self.positions]
         tape = trace_state.new_tape()
         with tape:
             for source in sources:
                 tape.watch(source)
-            results = [y for y in self._call.results(inputs) if _is_smooth(y.dtype)]
+            results = [y for y in self._call.results(inputs) if is_smooth(y.dtype)]
         grads: list[Tensor] = tape.gradient(
             results, sources, list(upstream), unconnected_gradients="zero"
         )
