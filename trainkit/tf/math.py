@@ -100,6 +100,7 @@ from trainkit.ops.math.arithmetic import lbeta as lbeta
 from trainkit.ops.math.arithmetic import multiply_no_nan as multiply_no_nan
 from trainkit.ops.math.arithmetic import polyval as polyval
 from trainkit.ops.math.arithmetic import squared_difference as squared_difference
+from trainkit.ops.math.complex_parts import phase as _phase
 from trainkit.ops.math.incomplete_gamma import betainc as betainc
 from trainkit.ops.math.incomplete_gamma import igamma as igamma
 from trainkit.ops.math.incomplete_gamma import igammac as igammac
@@ -437,7 +438,7 @@ def angle(input: TensorLike, name: str | None = None) -> Tensor:
         >>> tk.math.angle([1.0 + 0.0j, -1.0 + 0.0j]).numpy().round(4)
         array([0.    , 3.1416])
     """
-    return ops.angle(input)
+    return _phase(input)
 
 
 def conj(x: TensorLike, name: str | None = None) -> Tensor:

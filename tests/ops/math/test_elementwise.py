@@ -229,12 +229,43 @@ def test_ldexp_scales_by_powers_of_two():
 def test_complex_parts():
     z = np.array([3 + 4j, -1 - 1j])
     assert_same(ops.abs(z), np.abs(z))
-    assert_same(ops.angle(z), np.angle(z))
+    assert_same(ops.angle(z), np.angle(z.astype("complex64")))
+    assert_same(tk.math.angle(z), np.angle(z))
     assert_same(ops.real(z), z.real)
     assert_same(ops.imag(z), z.imag)
     np.testing.assert_allclose(ops.polar(np.abs(z), np.angle(z)).numpy(), z)
     np.testing.assert_array_equal(ops.view_as_complex(ops.view_as_real(z)).numpy(), z)
     np.testing.assert_array_equal(ops.isreal([1j, 1 + 0j]).numpy(), [False, True])
+
+
+@pytest.mark.parametrize("call", [lambda f: f, tk.function], ids=["eager", "function"])
+def test_angles_and_pairs_have_the_dtypes_of_keras(call):
+    def angle(x):
+        return call(lambda: ops.angle(x))()
+
+    def pairs(x):
+        return call(lambda: ops.view_as_complex(x))()
+
+    for dtype, expected in [
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("int32", "float32"),
+        ("complex64", "float32"),
+        ("complex128", "float32"),
+    ]:
+        x = tk.cast([[1.0, 2.0]], dtype)
+        assert angle(x).dtype == expected
+        if not x.dtype.is_complex:
+            assert pairs(x).dtype == "complex64"
+            assert pairs(x).tolist() == [1 + 2j]
+    x = tk.constant([1.0 + 1.0j])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = angle(x)
+    assert tape.gradient(y, x).dtype == x.dtype == "complex128"
+    assert tk.math.angle(x).dtype == "float64"
 
 
 # ---------------------------------------------------------------------- gradients at kinks

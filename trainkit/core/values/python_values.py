@@ -45,12 +45,10 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
             "have the same length."
         ) from None
     # NumPy takes integers of more than 64 bits for floats or for objects.
-    if (
-        dtype is not None
-        and array.dtype.kind in "fO"
-        and (error := _integers_outside(value, dtype))
-    ):
-        raise error
+    if dtype is not None and array.dtype.kind in "fO":
+        excess = _integers_outside(value, dtype)
+        if excess is not None:
+            raise excess
     if may_be_text(array):
         return _texts(array, value, dtype)
     array = dtypes.native(array)

@@ -238,7 +238,7 @@ def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
 def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as NumPy arrays."""
     results, _ = _call_now(xp, [devices.to_numpy(a) for a in arrays], function)
-    return results
+    return tuple(results)
 
 
 def _py_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
@@ -273,7 +273,8 @@ def _py_gradient(g: Any, y: Any, *inputs: Any, function: HostFunction) -> list[A
     if not backward:
         return [None] * len(inputs)
     upstream = backward.upstream(g[:-1])
-    return backward.by_input(_py_call_gradient(*upstream, *inputs, y[-1], backward=backward))
+    gradients: Any = _py_call_gradient(*upstream, *inputs, y[-1], backward=backward)
+    return backward.by_input(gradients)
 
 
 def _gradient_rule(*operands: Any, backward: BackwardCall) -> tuple[Spec, ...]:

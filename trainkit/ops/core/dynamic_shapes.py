@@ -109,7 +109,8 @@ def gradient_of_call(g: Any, inputs: Sequence[Any], call: Call) -> list[Any]:
     backward = BackwardCall(call, inputs)
     if not backward:
         return [None] * len(inputs)
-    return backward.by_input(with_values(*backward.upstream(g), *inputs, call=backward))
+    gradients: Any = with_values(*backward.upstream(g), *inputs, call=backward)
+    return backward.by_input(gradients)
 
 
 def is_smooth(dtype: Any) -> bool:

@@ -205,7 +205,8 @@ def where(
     if x is None:
         rows = nonzero(condition)
         return cast(stack(list(rows), axis=1), "int64")
-    return where_(condition, *lists_as_tensors(x, y))
+    x, y = lists_as_tensors(x, y)
+    return where_(condition, x, y)
 
 
 def _split_specs(a: Bound) -> list[Spec]:

@@ -91,14 +91,9 @@ def _angle_rule(x: Spec) -> Spec:
     return Spec(x.shape, shapes.float_dtype(x.dtype).real_dtype)
 
 
-@primitive(_angle_rule, semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER)
-def angle(xp: ArrayModule, x: Array) -> Array:
-    """Angle in the complex plane, from -pi to pi; 0 or pi for real values.
-
-    Example:
-        >>> tk.ops.angle(tk.constant([1.0j])).numpy().round(4)
-        array([1.5708])
-    """
+@primitive(_angle_rule, name="angle", semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER)
+def phase(xp: ArrayModule, x: Array) -> Array:
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values."""
     if x.dtype.kind == "c":
         return xp.arctan2(x.imag, x.real)
     angle_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
@@ -114,7 +109,24 @@ def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
     return multiply(cast(divide(g, square(absolute(x))), x.dtype), multiply(x, 1j))
 
 
-angle.gradients(_angle_gradient)
+phase.gradients(_angle_gradient)
+
+
+def angle(x: TensorLike) -> Tensor:
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values.
+
+    Args:
+        x: tensor of numbers; complex128 ones are taken as complex64, as in Keras.
+
+    Returns:
+        A tensor of the dtype of real parts of `x`, float32 for complex numbers.
+
+    Example:
+        >>> tk.ops.angle(tk.constant([1.0j])).numpy().round(4)
+        array([1.5708], dtype=float32)
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    return phase(cast(x, "complex64") if x.dtype.is_complex else x)
 
 
 def isreal(x: TensorLike) -> Tensor:
@@ -212,7 +224,7 @@ def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     semantics=LAST_AXES,
     export=NO_LAYER,
 )
-def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
+def complex_of_pairs(xp: ArrayModule, x: Array) -> Array:
     """Complex numbers from pairs on the last axis."""
     z = xp.empty(x.shape[:-1], complex_dtype(dtypes.as_dtype(x.dtype)).dtype)
     z.real, z.imag = x[..., 0], x[..., 1]
@@ -220,15 +232,15 @@ def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
 
 
 def _first_parts(g: Tensor, x: Tensor) -> Tensor:
-    return cast(real(_view_as_complex(g)), x.dtype)
+    return cast(real(complex_of_pairs(g)), x.dtype)
 
 
 _view_as_real.gradients(
-    lambda g, y, x: _view_as_complex(g) if x.dtype.is_complex else _first_parts(g, x)
+    lambda g, y, x: complex_of_pairs(g) if x.dtype.is_complex else _first_parts(g, x)
 )
 _view_as_real.declare(stackable=True)
-_view_as_complex.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
-_view_as_complex.declare(stackable=True)
+complex_of_pairs.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
+complex_of_pairs.declare(stackable=True)
 
 
 def view_as_real(x: TensorLike) -> Tensor:
@@ -255,7 +267,8 @@ def view_as_complex(x: TensorLike) -> Tensor:
         x: real tensor (..., 2).
 
     Returns:
-        A complex tensor (...).
+        A complex64 tensor (...), whatever the dtype of `x`, as in Keras. For complex128 of float64
+        there is `tk.complex(x[..., 0], x[..., 1])`.
 
     Raises:
         ShapeError: the last axis has another size than 2.
@@ -270,4 +283,4 @@ def view_as_complex(x: TensorLike) -> Tensor:
         raise InvalidArgumentError("view_as_complex: x is complex already")
     if len(x.shape) == 0 or x.shape[-1] not in (2, None):
         raise ShapeError(f"view_as_complex: the last axis must have size 2, x has shape {x.shape}")
-    return _view_as_complex(cast(x, shapes.float_dtype(x.dtype)))
+    return complex_of_pairs(cast(x, "float32"))
