@@ -85,3 +85,15 @@ def test_a_function_needs_inputs_and_outputs(parts):
             Function(inputs, outputs)
     with pytest.raises(ValueError, match="keras_tensor"):
         Function(one, y)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, tk.function], ids=["eager", "function"])
+@pytest.mark.parametrize("symbol_dtype", ["float32", "float64", "float16", "int32"])
+def test_inputs_keep_their_dtypes_where_a_model_casts_them(symbol_dtype, way):
+    x = tk.keras.Input((2,), dtype=symbol_dtype)
+    function, model = tk.keras.Function(x, x + x), tk.keras.Model(x, x + x)
+    for dtype in ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8"):
+        data = tk.cast([[1.0, 2.0]], dtype)
+        assert way(lambda data=data: function(data))().dtype == dtype
+        assert way(lambda data=data: model(data))().dtype == symbol_dtype
+    assert function(np.ones((1, 2))).dtype == "float64"

@@ -75,19 +75,21 @@ class FunctionalGraph:
 
     # ------------------------------------------------------------------ running
 
-    def run(self, inputs: Any, mask: Any = None) -> Any:
+    def run(self, inputs: Any, mask: Any = None, fits: bool = False) -> Any:
         """The outputs for `inputs`, a nest like that of the model's, or a dict by input names.
 
         Args:
             inputs: tensors or arrays.
             mask: masks for them, nested likewise, where they carry none of their own.
+            fits: whether they are taken as they are, in place of being cast to the dtypes of the
+                symbols and brought to their ranks.
         """
         leaves = matched(self, inputs)
         if mask is not None:
             leaves = masked(leaves, matched(self, mask))
         values: dict[int, Any] = {}
         for symbol, x in zip(self.flat_inputs, leaves, strict=True):
-            values[id(symbol)] = fitted(x, symbol)
+            values[id(symbol)] = x if fits else fitted(x, symbol)
         for step in self.steps:
             step.run(values)
             # what nobody reads any more is freed, unless a tape needs it

@@ -63,10 +63,12 @@ class Function:
     def __call__(self, inputs: Any) -> Any:
         """The outputs for `inputs`, nested like those of the function; symbolic for symbols.
 
+        Inputs keep their dtypes, also where the symbols have others; models cast them.
+
         Raises:
             ValueError: they are nested otherwise, or a rank or size differs.
         """
-        return self._graph.run(self._fit_value(inputs))
+        return self._graph.run(self._fit_value(inputs), fits=True)
 
     def _fit_value(self, inputs: Any) -> Any:
         symbols = self._graph.inputs

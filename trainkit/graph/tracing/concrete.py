@@ -50,6 +50,7 @@ class ConcreteFunction:
         self._texts = any(y.dtype is dtypes.string for y in graph.outputs)
         # tensors of the function around that a nested function refers to, given to each run
         self.closed = list(graph.captures)
+        self._constants: list[Tensor] | None = None  # those that may have gradients
         # the user's line whose call made the graph
         self.called_at: Line | None = None
 
@@ -200,7 +201,14 @@ class ConcreteFunction:
             return False
         if any(slot.variable.trainable for slot in self.graph.slots.values()):
             return True
-        return any(t in tape.tracked for tape in tapes for t in tensors)
+        if self._constants is None:
+            self._constants = [
+                node.value
+                for node in self.graph.nodes
+                if node.kind == "constant" and node.value.dtype.is_differentiable
+            ]
+        # Tensors around the function that it refers to have gradients, too.
+        return any(t in tape.tracked for tape in tapes for t in (*tensors, *self._constants))
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """The arguments and results, a line each."""
