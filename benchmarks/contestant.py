@@ -116,7 +116,8 @@ def _step_of(contestant: Any) -> Iterator[Callable[[], object]]:
 def compiling() -> bool:
     """Whether a thread of trainkit compiles in the background."""
     names = [thread.name for thread in threading.enumerate()]
-    return any("trainkit-compile" in name or "(_compile)" in name for name in names)
+    # Not "trainkit-compiler", which waits for the compiler's process to have been idle for long.
+    return any(name == "trainkit-compile" or "(_compile)" in name for name in names)
 
 
 def _number(value: Any) -> float | None:

@@ -95,16 +95,19 @@ def test_a_generator_cleans_up(contestant):
     assert done == [True]
 
 
-def test_threads_that_compile_are_known(contestant):
+@pytest.mark.parametrize(
+    ("name", "compiles"), [("trainkit-compile", True), ("trainkit-compiler", False)]
+)
+def test_threads_that_compile_are_known(contestant, name, compiles):
     import threading
 
     wait = threading.Event()
-    thread = threading.Thread(target=wait.wait, name="trainkit-compile")
-    assert not contestant.compiling()
+    thread = threading.Thread(target=wait.wait, name=name)
     thread.start()
-    assert contestant.compiling()
+    assert contestant.compiling() is compiles
     wait.set()
     thread.join()
+    assert not contestant.compiling()
 
 
 FILE = """

@@ -109,11 +109,25 @@ FILES = sorted(path for path in FOLDER.glob("bench_*.py") if path.stem != "bench
 """Without one whose contestants take minutes; test_bench_conditions.py gives them less to do."""
 
 
+def _with_less_to_do(module, monkeypatch):
+    """The module, whose work is done once here: small arrays, few steps."""
+    if module.__name__ == "bench_checkpoint":
+        arrays = module.arrays
+        monkeypatch.setattr(module, "arrays", lambda size, layers: arrays(min(size, 64), layers))
+    elif module.__name__ == "bench_runs":
+        share = module.JournalShare
+        monkeypatch.setattr(module, "WARM_STEPS", 5)
+        monkeypatch.setattr(
+            module, "JournalShare", lambda width, batch, steps, folder: share(16, 8, 20, folder)
+        )
+    return module
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_each_benchmark_runs_for_one_round(bench_modules, path):
+def test_each_benchmark_runs_for_one_round(bench_modules, monkeypatch, path):
     contestant = bench_modules("contestant")
-    for benchmark in contestant.load(path).BENCHMARKS:
+    for benchmark in _with_less_to_do(contestant.load(path), monkeypatch).BENCHMARKS:
         own = [name for name in benchmark.contestants if name.startswith("trainkit")]
         assert own or benchmark.name == "memcpy", f"{benchmark.name} has no trainkit"
         for name in own:
