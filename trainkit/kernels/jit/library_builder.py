@@ -25,7 +25,7 @@ from trainkit.kernels.jit.code_store import has_code, read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_code import code_writer, function_name
 from trainkit.kernels.jit.kernel_library import library_path, objects_path
-from trainkit.kernels.jit.llvm_target import processor, target_machine
+from trainkit.kernels.jit.llvm_target import WIDE, processor, target_machine
 from trainkit.kernels.jit.python_entry import OBJECTS
 from trainkit.kernels.jit.target import LEVELS
 from trainkit.kernels.threads.pool_code import library_text
@@ -33,8 +33,6 @@ from trainkit.kernels.threads.pool_code import library_text
 Kernel = tuple[str, str, tuple[Any, ...]]
 """The module below `kernels`, the builder in it, and its arguments."""
 
-_WIDE = "-prefer-256-bit"
-"""LLVM takes half of the registers of AVX-512 by itself."""
 _FEWEST = 8
 """Kernels that are worth a process: about as many seconds, and a third of a GB while it runs."""
 _MOST_PROCESSES = 8
@@ -53,7 +51,7 @@ class NoLinker(Exception):
 def environment(level: str) -> dict[str, str]:
     """The variables of a process that compiles for an instruction set."""
     features = [f"+{name}" for name in sorted(LEVELS[level])]
-    features += [_WIDE] if level == "x86-64-v4" else []
+    features += [WIDE] if level == "x86-64-v4" else []
     # LLVM has names for the levels of x86-64; for ARM the common base is enough.
     name = "generic" if level == "aarch64" else level
     said = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ",".join(features)}

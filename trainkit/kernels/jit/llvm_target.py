@@ -6,14 +6,32 @@ import os
 from functools import lru_cache
 from typing import Any
 
+from trainkit.kernels.jit.target import level
+
+WIDE = "-prefer-256-bit"
+"""LLVM takes half of the registers of AVX-512 by itself."""
+
 
 def processor() -> tuple[str, str]:
-    """LLVM's name of the processor and its features: this one's, or what Numba's variables say."""
+    """LLVM's name of the processor and its features: this one's, or what Numba's variables say.
+
+    The name is that of the instruction set, for which kernels come compiled, too: the features say
+    what may be used, and the name only how instructions are put in order. By its models of Zen 4
+    and 5 LLVM moves loads so far ahead that tiles of products no longer fit into the registers, and
+    products take a fifth more time.
+    """
     import llvmlite.binding as llvm
 
-    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     said = os.environ.get("NUMBA_CPU_FEATURES")
-    return name, llvm.get_host_cpu_features().flatten() if said is None else said
+    features = llvm.get_host_cpu_features().flatten() if said is None else said
+    name = os.environ.get("NUMBA_CPU_NAME")
+    if name:
+        return name, features
+    instruction_set = level()
+    if not instruction_set.startswith("x86"):
+        return llvm.get_host_cpu_name(), features
+    wide = [WIDE] if instruction_set == "x86-64-v4" else []
+    return instruction_set, ",".join([features, *wide])
 
 
 @lru_cache(maxsize=4)
