@@ -22,16 +22,18 @@ def processor() -> tuple[str, str]:
     """
     import llvmlite.binding as llvm
 
-    said = os.environ.get("NUMBA_CPU_FEATURES")
-    features = llvm.get_host_cpu_features().flatten() if said is None else said
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = llvm.get_host_cpu_features().flatten()
     name = os.environ.get("NUMBA_CPU_NAME")
     if name:
         return name, features
     instruction_set = level()
     if not instruction_set.startswith("x86"):
         return llvm.get_host_cpu_name(), features
-    wide = [WIDE] if instruction_set == "x86-64-v4" else []
-    return instruction_set, ",".join([features, *wide])
+    if instruction_set == "x86-64-v4":
+        features += f",{WIDE}"
+    return instruction_set, features
 
 
 @lru_cache(maxsize=4)
