@@ -19,6 +19,8 @@ import trainkit
 from trainkit import tf as _tf
 from trainkit.compat import v1_gfile as gfile
 from trainkit.compat import v1_logging as logging
+from trainkit.compat import v1_optimizers as _optimizers
+from trainkit.compat import v1_steps as _steps
 from trainkit.compat.v1_functions import batch_gather as batch_gather
 from trainkit.compat.v1_functions import control_flow_v2_enabled as control_flow_v2_enabled
 from trainkit.compat.v1_functions import count_nonzero as count_nonzero
@@ -38,8 +40,19 @@ from trainkit.compat.v1_functions import to_double as to_double
 from trainkit.compat.v1_functions import to_float as to_float
 from trainkit.compat.v1_functions import to_int32 as to_int32
 from trainkit.compat.v1_functions import to_int64 as to_int64
-from trainkit.core import devices, dtypes, nest
-from trainkit.core.dispatch import trace_state
+from trainkit.compat.v1_graphs import AUTO_REUSE as AUTO_REUSE
+from trainkit.compat.v1_graphs import GraphKeys as GraphKeys
+from trainkit.compat.v1_graphs import add_to_collection as add_to_collection
+from trainkit.compat.v1_graphs import get_collection as get_collection
+from trainkit.compat.v1_graphs import get_default_graph as get_default_graph
+from trainkit.compat.v1_graphs import global_variables as global_variables
+from trainkit.compat.v1_graphs import graph_state, operation_of
+from trainkit.compat.v1_graphs import is_building_graph as is_building_graph
+from trainkit.compat.v1_graphs import trainable_variables as trainable_variables
+from trainkit.compat.v1_session import InteractiveSession as InteractiveSession
+from trainkit.compat.v1_session import Session as Session
+from trainkit.compat.v1_session import get_default_session as get_default_session
+from trainkit.core import dtypes, nest
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.dispatch.trace_state import enable_eager_execution as enable_eager_execution
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
@@ -49,61 +62,14 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values import tf1_names
 from trainkit.core.variable import Variable as Variable
 from trainkit.graph.ir.graph import Graph as Graph
-from trainkit.graph.ir.graph import GraphTensor, VariableSlot
+from trainkit.graph.ir.graph import GraphTensor
 from trainkit.graph.ir.session_operation import SessionOperation as Operation
-from trainkit.graph.runtime.tiers import compile_graph
+from trainkit.graph.ir.session_operation import group_of
 from trainkit.initializers import GlorotUniform, RandomNormal, RandomUniform, TruncatedNormal
 from trainkit.tf.left_out import LEFT_OUT, not_here
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike, Seed, TensorLike
-
-
-class _Reuse:
-    def __repr__(self) -> str:
-        return "AUTO_REUSE"
-
-
-AUTO_REUSE = _Reuse()
-"""For `variable_scope(reuse=...)`: take the variable if there is one, else make it."""
-
-
-class _GraphState:
-    """What version 1 keeps with a graph: its variables by name, and the scopes that are open."""
-
-    def __init__(self) -> None:
-        self.variables: dict[str, Variable] = {}
-        self.initial: dict[int, Tensor] = {}
-        self.regularization: list[Any] = []
-        self.scopes: list[tuple[str, Any]] = []
-
-
-def _state(graph: Graph) -> _GraphState:
-    state: _GraphState | None = graph.__dict__.get("_v1_state")
-    if state is None:
-        state = graph.__dict__["_v1_state"] = _GraphState()
-    return state
-
-
-def get_default_graph() -> Graph:
-    """The graph that is being built.
-
-    Raises:
-        FailedPreconditionError: no `with graph.as_default():` block is open.
-    """
-    graph = trace_state.current_trace()
-    if not isinstance(graph, Graph):
-        raise FailedPreconditionError(
-            "there is no default graph: build graphs of version 1 inside `with "
-            "tk.compat.v1.Graph().as_default():`"
-        )
-    return graph
-
-
-def is_building_graph() -> bool:
-    """Whether a graph of version 1 is being built, rather than one of `tk.function`, or none."""
-    graph = trace_state.current_trace()
-    return isinstance(graph, Graph) and graph.is_built_by_hand
 
 
 def executing_eagerly_outside_functions() -> bool:
@@ -153,11 +119,11 @@ class variable_scope:
         self._reuse = reuse
 
     def __enter__(self) -> variable_scope:
-        _state(get_default_graph()).scopes.append((self.name, self._reuse))
+        graph_state(get_default_graph()).scopes.append((self.name, self._reuse))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _state(get_default_graph()).scopes.pop()
+        graph_state(get_default_graph()).scopes.pop()
 
 
 def get_variable(
@@ -182,11 +148,10 @@ def get_variable(
         ValueError: the variable exists and may not be reused, or does not exist and may not be
             made.
     """
-    graph = get_default_graph()
-    state = _state(graph)
+    state = graph_state(get_default_graph())
     full = "/".join([scope for scope, _ in state.scopes] + [name])
     reuse = next((r for _, r in reversed(state.scopes) if r is not None), None)
-    existing = state.variables.get(full)
+    existing = state.by_name.get(full)
     if existing is not None:
         if not reuse:
             raise ValueError(
@@ -197,14 +162,12 @@ def get_variable(
         raise ValueError(
             f"variable {full!r} does not exist, and reuse=True makes none; use AUTO_REUSE"
         )
-    with eagerly():
-        value = _initial(full, shape, dtype, initializer)
-        with name_scope(""):  # the names of variables are those of variable scopes
-            created = Variable(value, trainable=trainable, name=full, dtype=dtype)
-        state.initial[id(created)] = created.value()
-    state.variables[full] = created
+    value = _initial(full, shape, dtype, initializer)
+    with name_scope(""):  # the names of variables are those of variable scopes
+        created = Variable(value, trainable=trainable, name=full, dtype=dtype)
+    state.by_name[full] = created
     if regularizer is not None:
-        state.regularization.append(regularizer(created))
+        add_to_collection(GraphKeys.REGULARIZATION_LOSSES, regularizer(created))
     return created
 
 
@@ -217,49 +180,39 @@ def _initial(name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
     if initializer is None:
         initializer = GlorotUniform()
-    return initializer(dims, dtype=dtype or "float32")
+    with eagerly():
+        return initializer(dims, dtype=dtype or "float32")
 
 
 def get_regularization_losses() -> list[Any]:
     """The losses of the regularizers that `get_variable` was given in the default graph."""
-    return list(_state(get_default_graph()).regularization)
-
-
-def global_variables() -> list[Variable]:
-    """The variables that `get_variable` made in the default graph."""
-    return list(_state(get_default_graph()).variables.values())
-
-
-def trainable_variables() -> list[Variable]:
-    """Those of `global_variables` that are trained."""
-    return [variable for variable in global_variables() if variable.trainable]
+    return get_collection(GraphKeys.REGULARIZATION_LOSSES)
 
 
 def variables_initializer(var_list: Any, name: str = "init") -> Operation:
     """An operation that gives variables their initial values.
 
     Args:
-        var_list: variables that `get_variable` made in the default graph.
+        var_list: variables that were made in the default graph.
         name: of the operation.
+
+    Raises:
+        InvalidArgumentError: one of them was made elsewhere.
     """
-    return _initializer(_state(get_default_graph()), list(var_list), name)
+    operations = []
+    for variable in var_list:
+        if variable.initializer is None:
+            raise InvalidArgumentError(
+                f"variables_initializer: {variable.name!r} was not made in a graph of version 1, "
+                "so no operation gives its initial value; leave it out"
+            )
+        operations.append(variable.initializer)
+    return group_of(operations, name)
 
 
 def global_variables_initializer() -> Operation:
     """An operation that gives all variables of the default graph their initial values."""
-    state = _state(get_default_graph())
-    return _initializer(state, state.variables.values(), "init")
-
-
-def _initializer(state: _GraphState, variables: Iterable[Variable], name: str) -> Operation:
-    """An operation that gives variables their initial values when it is run."""
-
-    def run(session: Session, feed: Any) -> None:
-        with eagerly():
-            for variable in variables:
-                variable.assign(state.initial[id(variable)])
-
-    return Operation(name, run)
+    return variables_initializer(global_variables())
 
 
 initialize_all_variables = global_variables_initializer
@@ -267,26 +220,19 @@ initialize_all_variables = global_variables_initializer
 
 def local_variables_initializer() -> Operation:
     """An operation that does nothing: there are no variables of one session alone."""
-    return Operation("init", lambda session, feed: None)
+    return group_of([], "init")
 
 
 def tables_initializer() -> Operation:
     """An operation that does nothing: tables have their values once they exist."""
-    return Operation("init_all_tables", lambda session, feed: None)
+    return group_of([], "init_all_tables")
 
 
 def _change(method: str, ref: Variable, arguments: tuple[Any, ...], name: str | None) -> Any:
     """A method of a variable: an operation of a graph of version 1, else done at once."""
     if not is_building_graph():
         return getattr(ref, method)(*arguments)
-
-    def run(session: Session, feed: Any) -> Any:
-        values = [session.run(x, feed) if isinstance(x, GraphTensor) else x for x in arguments]
-        with eagerly():
-            getattr(ref, method)(*values)
-        return ref.numpy()
-
-    return Operation(name or method, run)
+    return operation_of(ref, method, arguments, name)
 
 
 def assign(
@@ -347,134 +293,6 @@ def assign_sub(
         name: of the operation.
     """
     return _change("assign_sub", ref, (value,), name)
-
-
-class Session:
-    """Runs parts of a graph.
-
-    Args:
-        target: must be empty: sessions are of this process.
-        graph: the graph; by default the one being built.
-        config: must be None; see `tk.config`.
-    """
-
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
-        if target:
-            raise InvalidArgumentError(
-                f"Session: target {target!r}: only sessions of this process are supported"
-            )
-        if config is not None:
-            raise InvalidArgumentError("Session: config is not supported; use tk.config")
-        self.graph = graph or get_default_graph()
-        self._programs: dict[Any, Any] = {}
-        self._closed = False
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the session; it runs nothing after that."""
-        self._closed = True
-
-    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
-        """The values of `fetches`.
-
-        Args:
-            fetches: tensor, variable or operation of the graph, or a nest of them.
-            feed_dict: a value for each placeholder that they depend on.
-
-        Returns:
-            A nest like `fetches` of NumPy arrays; `None` for operations without a value.
-
-        Raises:
-            RuntimeError: the session is closed.
-            InvalidArgumentError: a placeholder is not fed, or fed with another shape; a variable
-                is fetched that is not trained and that the graph assigns by a method of it.
-            TypeError: something else is to be fetched or fed.
-        """
-        if self._closed:
-            raise RuntimeError("Session.run: the session is closed")
-        feed = feed_dict or {}
-        results: dict[int, Any] = {}
-        leaves = nest.flatten(fetches)
-        tensors = [x for x in leaves if isinstance(x, GraphTensor)]
-        for x in {id(x): x for x in leaves}.values():  # an operation is run once, if listed twice
-            if isinstance(x, Operation):
-                results[id(x)] = x._run(self, feed)
-            elif isinstance(x, Variable):
-                self._check_unassigned(x)
-                results[id(x)] = x.numpy()
-            elif not isinstance(x, GraphTensor):
-                raise TypeError(
-                    f"Session.run: can't fetch {x!r}; fetch tensors, variables or operations"
-                )
-        results |= {id(x): y for x, y in zip(tensors, self._values(tensors, feed), strict=True)}
-        return nest.map_structure(lambda x: results[id(x)], fetches)
-
-    def _check_unassigned(self, variable: Variable) -> None:
-        """Refuse a variable whose method `assign` gave the variable, and so no operation.
-
-        Those of layers and generators go on by themselves, whenever what reads them runs.
-        """
-        slot = self.graph.slots.get(id(variable))
-        if slot is not None and slot.assigned:
-            raise InvalidArgumentError(
-                f"Session.run: the graph assigns {variable.name!r}, which is not trained, whenever "
-                "it computes something of it: fetch what tk.compat.v1.assign or its relatives give "
-                "for an assignment that is run, or read the variable by its method numpy()"
-            )
-
-    def _values(self, tensors: list[GraphTensor], feed: Any) -> list[Any]:
-        if not tensors:
-            return []
-        key = tuple(id(x) for x in tensors)
-        if key not in self._programs:
-            self._programs[key] = self._part(tensors)
-        inputs, program = self._programs[key]
-        fed_values = {id(k): v for k, v in feed.items()}
-        arrays = [self._feed_value(x, fed_values) for x in inputs]
-        results = map(devices.to_numpy, program(arrays))
-        return [np.asarray(y) if y.ndim else y[()] for y in results]
-
-    def _feed_value(self, x: GraphTensor, fed_values: dict[int, Any]) -> Any:
-        if id(x) not in fed_values:
-            raise InvalidArgumentError(
-                f"Session.run: the placeholder {x.name!r} of shape {tuple(x.shape)} and dtype "
-                f"{x.dtype.name} is "
-                "needed, and feed_dict has no value for it"
-            )
-        with eagerly():
-            value = convert_to_tensor(np.asarray(fed_values[id(x)]).astype(x.dtype.dtype))
-        if not x.shape.is_compatible_with(value.shape):
-            raise InvalidArgumentError(
-                f"Session.run: the placeholder {x.name!r} has shape {tuple(x.shape)}, it is fed "
-                "with "
-                f"{tuple(value.shape)}"
-            )
-        return value._array
-
-    def _part(self, tensors: list[GraphTensor]) -> Any:
-        """The placeholders that `tensors` depend on, and a program for them."""
-        needed = set()
-        stack = [x.node for x in tensors]
-        while stack:
-            node = stack.pop()
-            if node not in needed:
-                needed.add(node)
-                stack += [x.node for x in node.inputs if isinstance(x, GraphTensor)]
-        part = Graph("session")
-        part.nodes = [node for node in self.graph.nodes if node in needed or not node.effect]
-        part.inputs = [x for x in self.graph.inputs if x.node in needed]
-        part.outputs = list(tensors)
-        for key, slot in self.graph.slots.items():
-            if slot.first.node in needed:
-                part_slot = part.slots[key] = VariableSlot(slot.variable, slot.first)
-                if not slot.variable.trainable:  # the state of a random generator goes on
-                    part_slot.now, part_slot.assigned = slot.now, slot.assigned
-        return part.inputs, compile_graph(part)
 
 
 class _Names:
@@ -659,6 +477,24 @@ math = _Names("math")
 """`tk.math`, without `in_top_k`."""
 nn = _Names("nn", dropout=_dropout, embedding_lookup=_embedding_lookup)
 """`tk.nn`, whose `dropout` takes what is kept, and without `in_top_k`."""
+train = _Names(
+    "train",
+    AdadeltaOptimizer=_optimizers.AdadeltaOptimizer,
+    AdagradOptimizer=_optimizers.AdagradOptimizer,
+    AdamOptimizer=_optimizers.AdamOptimizer,
+    GradientDescentOptimizer=_optimizers.GradientDescentOptimizer,
+    MomentumOptimizer=_optimizers.MomentumOptimizer,
+    Optimizer=_optimizers.Optimizer,
+    RMSPropOptimizer=_optimizers.RMSPropOptimizer,
+    create_global_step=_steps.create_global_step,
+    exponential_decay=_steps.exponential_decay,
+    get_global_step=_steps.get_global_step,
+    get_or_create_global_step=_steps.get_or_create_global_step,
+    inverse_time_decay=_steps.inverse_time_decay,
+    piecewise_constant=_steps.piecewise_constant,
+    polynomial_decay=_steps.polynomial_decay,
+)
+"""`tk.train`, with version 1's optimizers, count of steps and rates that decay with it."""
 random = _Names("random")
 """`tk.random`, without `poisson`."""
 initializers = _Names(

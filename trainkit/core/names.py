@@ -300,14 +300,13 @@ class control_dependencies:
     """Context of operations that run after others.
 
     Operations with an effect always run in the order in which they are called, so there is nothing
-    to add.
+    to add; in a graph of version 1 a session runs the operations before what is made here.
 
     Args:
         control_inputs: tensors or operations, or `None`.
 
     Raises:
         TypeError: it is no list, tuple or `None`.
-        UnimplementedError: one is an operation of a graph of version 1, which only a session runs.
 
     Example:
         >>> with tk.control_dependencies([tk.debugging.assert_positive([1])]):
@@ -319,16 +318,21 @@ class control_dependencies:
     def __init__(self, control_inputs: Any) -> None:
         if control_inputs is not None and not isinstance(control_inputs, list | tuple):
             raise TypeError(f"control_dependencies: give a list of tensors, got {control_inputs!r}")
-        for x in control_inputs or ():
-            if getattr(x, "is_run_by_session", False):
-                raise UnimplementedError(
-                    f"control_dependencies: {x!r} runs when a session runs it, and only then: run "
-                    "it first, as in session.run(operation), and then what depends on it"
-                )
+        self._inputs = [x for x in control_inputs or () if _is_built_by_hand(x)]
+        self._mark: Any = None
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        if self._inputs:
+            self._mark = self._inputs[0].graph.begin_dependents(self._inputs)
 
-    def __exit__(self, *exc: object) -> None: ...
+    def __exit__(self, *exc: object) -> None:
+        if self._inputs:
+            self._inputs[0].graph.end_dependents(self._mark)
+
+
+def _is_built_by_hand(x: Any) -> bool:
+    """Whether it is a tensor or an operation of a graph of version 1."""
+    return getattr(getattr(x, "graph", None), "is_built_by_hand", False)
 
 
 # ------------------------------------------------------------------ names of other frameworks

@@ -140,6 +140,8 @@ class Variable(RowUpdates, Trackable, Operators):
     _numbered = True  # layers, metrics and optimizers name theirs as Keras 3, without a number
     _goes_along = False  # counts of optimizers lie where a graph's values for them do
     _created_trainable: bool  # decides, as in Keras, where it stands among a layer's weights
+    _goes_on = False  # whether a graph of version 1 assigns it whenever it computes with it
+    _initializer: Any = None
     _frozen_by_layer = False  # whether its layer, once thawed, thaws it
     __array_priority__ = 100
     __setattr__ = object.__setattr__  # type: ignore[assignment]
@@ -177,6 +179,7 @@ class Variable(RowUpdates, Trackable, Operators):
         if callable(initial_value) and not hasattr(initial_value, "dtype"):
             with trace_state.silence():
                 initial_value = initial_value()
+        symbol = initial_value
         if trace is not None:
             initial_value = trace.initial_value(initial_value, name)
         tensor = _convert(initial_value, dtype)
@@ -199,6 +202,8 @@ class Variable(RowUpdates, Trackable, Operators):
         self.constraint = constraint
         self.synchronization = synchronization
         self.aggregation: Any = aggregation
+        if getattr(trace, "is_built_by_hand", False):
+            trace.keep_variable(self, symbol if hasattr(symbol, "node") else self._value)
         if _THREAD.made is not None:
             _THREAD.made(self)
 
@@ -271,6 +276,32 @@ class Variable(RowUpdates, Trackable, Operators):
 
     else:
         value = property(partial(Reading, methodcaller("_read")), doc=Reading.__doc__)
+
+    @property
+    def initializer(self) -> Any:
+        """In a graph of version 1 the operation that gives the initial value, else `None`."""
+        return self._initializer
+
+    def eval(self, session: Any = None) -> Any:
+        """The value as a NumPy array, as of a tensor of version 1.
+
+        Args:
+            session: there is one value for all of them, so it is not asked.
+        """
+        return self.numpy()
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Give it a value at once, also while a graph of version 1 is being built.
+
+        Args:
+            value: of its shape and dtype.
+            session: there is one value for all of them, so it is not asked.
+        """
+        traces, _THREAD.traces = _THREAD.traces, []
+        try:
+            self.assign(value)
+        finally:
+            _THREAD.traces = traces
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """Whether there is a value: a tensor that is always true.
@@ -415,11 +446,20 @@ class Variable(RowUpdates, Trackable, Operators):
     def _assign_result(self, op: Any, delta: Any) -> Variable:
         if not _THREAD.traces and self._changed_in_place(op, delta):
             return self
+        if _THREAD.traces and not self._goes_on and self._is_in_session_graph():
+            method = "assign_add" if op is late_ops.add else "assign_sub"
+            operation: Variable = _THREAD.traces[-1].change_variable(self, method, [delta])
+            return operation
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
         with trace_state.silence() if _TAPES else _NOTHING:
             if not isinstance(delta, Tensor | int | float):
                 delta = tensor_beside(delta, self.dtype)
             return self.assign(op(old, delta))
+
+    @staticmethod
+    def _is_in_session_graph() -> bool:
+        """Whether a graph of version 1 is being built."""
+        return getattr(_THREAD.traces[-1], "is_built_by_hand", False)
 
     def _fit_value(self, value: Any) -> Tensor:
         """`value` as a tensor that this variable can take."""

@@ -23,6 +23,7 @@ from trainkit.ops.core.folds import foldr as foldr
 from trainkit.ops.core.folds import scan as scan
 from trainkit.ops.core.folds import switch_case as switch_case
 from trainkit.ops.core.loop_shapes import check_invariants
+from trainkit.ops.math.elementwise import identity as _identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,16 +244,25 @@ def group(*inputs: Any, **kwargs: Any) -> SessionOperation | None:
     Example:
         >>> tk.group(tk.Variable(1.0).assign(2.0))
     """
-    operations = [x for x in nest.flatten(inputs) if isinstance(x, SessionOperation)]
-    return group_of(operations) if operations else None
+    leaves = nest.flatten(inputs)
+    by_hand = trace_state.current_graph()
+    if getattr(by_hand, "is_built_by_hand", False):
+        return group_of(leaves, kwargs.get("name") or "group_deps")
+    return None
 
 
-def no_op(name: str | None = None) -> None:
-    """Nothing.
+def no_op(name: str | None = None) -> SessionOperation | None:
+    """Nothing; in a graph of version 1 an operation that runs what it depends on.
+
+    Args:
+        name: of the operation.
 
     Example:
         >>> tk.no_op()
     """
+    if getattr(trace_state.current_graph(), "is_built_by_hand", False):
+        return group_of([], name or "NoOp")
+    return None
 
 
 def init_scope() -> AbstractContextManager[None]:
@@ -332,17 +342,18 @@ def tuple_(tensors: Any, control_inputs: Any = None, name: str | None = None) ->
 
     Args:
         tensors: what to list.
-        control_inputs: computed already, since operations run in order.
-
-    Raises:
-        UnimplementedError: one of them is an operation of a graph of version 1.
+        control_inputs: computed already, since operations run in order; in a graph of version 1
+            they are run before.
 
     Example:
         >>> [x.numpy() for x in tk.tuple([[1], [2]])]
         [array([1], dtype=int32), array([2], dtype=int32)]
     """
-    control_dependencies(control_inputs)
-    return [x if x is None else convert_to_tensor(x) for x in tensors]
+    with control_dependencies(control_inputs):
+        results = [x if x is None else convert_to_tensor(x) for x in tensors]
+        if not getattr(trace_state.current_graph(), "is_built_by_hand", False):
+            return results
+        return [x if x is None else _identity(x) for x in results]
 
 
 def gradients(

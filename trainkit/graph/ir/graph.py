@@ -29,7 +29,14 @@ from trainkit.graph.ir.nodes import GraphTensor as GraphTensor
 from trainkit.graph.ir.nodes import Node as Node
 from trainkit.graph.ir.nodes import NodeList, runs_python
 from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
-from trainkit.graph.ir.session_operation import SessionOperation, assignment
+from trainkit.graph.ir.session_operation import (
+    HandBuilt,
+    SessionOperation,
+    assignment,
+    change,
+    group_of,
+    initializer_of,
+)
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
 from trainkit.ops.math.update_weights import Rule, update_weights
@@ -99,6 +106,7 @@ class Graph(NodeList):
         self.slots: dict[int, VariableSlot] = {}
         self.crossing_was_shown = False
         self.is_built_by_hand = False
+        self.by_hand: HandBuilt | None = None
         # calls of Python so far; a loop in which Python runs between rounds begins with one
         self.python_calls = 0
         self.captures: dict[GraphTensor, GraphTensor] = {}
@@ -278,6 +286,9 @@ class Graph(NodeList):
     def read_variable(self, variable: Variable) -> Any:
         """The symbolic value that `variable` has at this point."""
         slot = self.slot_of(variable)
+        if self.by_hand is not None and self.by_hand.run_before:
+            # a node of this place, which is computed after what has to be run before
+            return self.apply(late_ops.identity.primitive, (slot.now,), {})
         if slot.known_at < self.python_calls:
             slot.now = self.apply(load_variable.primitive, (slot.now,), {"variable": slot.variable})
             slot.known_at = self.python_calls
@@ -297,10 +308,10 @@ class Graph(NodeList):
         """Let `variable` have the value `value` from this point on.
 
         In a graph that is built by hand nothing happens before a session runs the operation that
-        comes back; the states of layers and generators, which are not trained, go on by themselves.
+        comes back; the states of random generators alone go on by themselves.
         """
         slot, value = self.slot_of(variable), self.lift(value)
-        if self.is_built_by_hand and variable.trainable:
+        if self.is_built_by_hand and not variable._goes_on:
             return assignment(variable, value)
         if copy_needed(variable, value, slot.first):
             now = self.apply(late_ops.copy_to_device_of.primitive, (value, slot.first), {})
@@ -309,6 +320,51 @@ class Graph(NodeList):
             now = self.apply(late_ops.identity.primitive, (value,), {})
         self._note_assigned(slot, now)
         return None
+
+    def change_variable(
+        self, variable: Variable, method: str, arguments: Sequence[Any]
+    ) -> SessionOperation:
+        """An operation of a graph built by hand that calls a method of a variable when it is run.
+
+        Args:
+            variable: the variable.
+            method: its name.
+            arguments: of it.
+        """
+        return change(variable, method, arguments)
+
+    def result_symbol(self, operation: SessionOperation, spec: Spec) -> GraphTensor:
+        """The symbolic tensor of the value that an operation has when it is run."""
+        assert self.by_hand is not None
+        node = Node(self, "input", f"{operation.name}/value", (spec,))
+        self.by_hand.results[node] = operation
+        return node.outputs[0]
+
+    def keep_variable(self, variable: Variable, initial_value: Any) -> None:
+        """Take note of a variable that is made in a graph built by hand."""
+        assert self.by_hand is not None
+        self.by_hand.variables[id(variable)] = variable
+        variable._initializer = initializer_of(variable, initial_value)
+
+    def begin_dependents(self, operations: Sequence[Any]) -> Any:
+        """Let what is added to a graph built by hand from here on come after operations.
+
+        Returns:
+            What `end_dependents` takes.
+        """
+        assert self.by_hand is not None
+        mark = self.by_hand.run_before, len(self.nodes)
+        self.by_hand.run_before = (*mark[0], group_of(operations))
+        return mark
+
+    def end_dependents(self, mark: Any) -> None:
+        """End what `begin_dependents` began."""
+        assert self.by_hand is not None
+        before, start = mark
+        for node in self.nodes[start:]:
+            if node.kind == "op":
+                self.by_hand.dependencies.setdefault(node, self.by_hand.run_before)
+        self.by_hand.run_before = before
 
     def assigns(self, variable: Variable) -> bool:
         """Whether this graph, or one around it, has assigned `variable` so far."""
@@ -329,7 +385,7 @@ class Graph(NodeList):
         """
         for variable, value in zip(variables, results, strict=True):
             slot = self.slot_of(variable)
-            if copy_needed(variable, value, slot.first):
+            if copy_needed(variable, value, slot.first) or self.is_built_by_hand:
                 self.assign_variable(variable, value)
             else:
                 self._note_assigned(slot, value)
@@ -512,6 +568,8 @@ class Graph(NodeList):
     def as_default(self) -> Graph:
         """This graph as a context in which operations become its nodes."""
         self.is_built_by_hand = True
+        if self.by_hand is None:
+            self.by_hand = HandBuilt()
         return self
 
 

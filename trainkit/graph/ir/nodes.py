@@ -10,6 +10,7 @@ from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.user_frames import Line
 from trainkit.core.variable import Variable
+from trainkit.graph.ir.session_operation import session_or_default
 from trainkit.graph.ir.user_lines import place_text
 
 if TYPE_CHECKING:
@@ -91,6 +92,18 @@ class GraphTensor(SymbolicTensor):
             "it, or store it in "
             "a tk.Variable."
         )
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """The value, as a session of version 1 computes it.
+
+        Args:
+            feed_dict: a value for each placeholder that it depends on.
+            session: by default the one that is entered.
+
+        Raises:
+            ValueError: none is entered.
+        """
+        return session_or_default(session, f"eval of {self.name!r}").run(self, feed_dict)
 
     def set_shape(self, shape: Any) -> None:
         """Narrow the shape that is known of this tensor; when the graph runs it is compared.

@@ -76,12 +76,14 @@ class Generator(Trackable, DrawSource):
             seed = copy_from
         if isinstance(state, Variable) and state.dtype == dtypes.uint64:
             self.state = _checked_state(state)
+            self.state._goes_on = True
             return
         self.state = Variable(
             _state_words(seed) if state is None else _checked_state(state),
             trainable=False,
             name="generator_state",
         )
+        self.state._goes_on = True
 
     @classmethod
     def from_seed(cls, seed: int, alg: Any = None) -> Generator:

@@ -164,8 +164,9 @@ def apply_step(
     trace = trace_state.current_trace()
     if getattr(trace, "is_built_by_hand", False):
         raise UnimplementedError(
-            f"{optimizer.name}: optimizers make no step in a graph of version 1; run "
-            "tk.compat.v1.assign_sub(w, rate * gradient) in the session, or train in a tk.function"
+            f"{optimizer.name}: optimizers of Keras make no step in a graph of version 1; take one "
+            "of tk.compat.v1.train, such as AdamOptimizer(0.001).minimize(loss), and run the "
+            "operation that it gives in a session, or train in a tk.function"
         )
     if trace is not None:
         with trace_state.silence():
