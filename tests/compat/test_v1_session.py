@@ -143,3 +143,49 @@ def test_an_eager_variable_has_no_initializer():
 
 
 EAGER = tk.Variable(1.0)
+
+
+def test_assertions_and_prints_are_operations(capfd):
+    with v1.Graph().as_default():
+        x = v1.placeholder(tk.float32, [])
+        positive = v1.assert_positive(x, message="the rate")
+        shown = tk.print("rate", x)
+        with tk.control_dependencies([positive, shown]):
+            y = x + 1.0
+        finite = tk.debugging.check_numerics(x, "the rate")
+        with v1.Session() as session:
+            assert session.run(x, {x: -1.0}) == -1.0  # nothing depends on the assertion
+            assert session.run(y, {x: 1.0}) == 2.0
+            assert capfd.readouterr().err == "rate 1\n"
+            with pytest.raises(tk.errors.InvalidArgumentError, match="the rate"):
+                session.run(y, {x: -1.0})
+            assert session.run(finite, {x: 2.0}) == 2.0
+            with pytest.raises(tk.errors.InvalidArgumentError, match="has inf or nan"):
+                session.run(finite, {x: np.nan})
+
+
+def test_assignments_in_branches_and_loops_belong_to_these():
+    with v1.Graph().as_default():
+        flag = v1.placeholder(tk.bool, [])
+        v = v1.Variable(1.0)
+        y = tk.cond(flag, lambda: v.assign(5.0) + 0.0, lambda: v + 1.0)
+
+        def body(i):
+            v.assign_add(10.0)
+            return i + 1
+
+        count = tk.while_loop(lambda i: i < 3, body, [tk.constant(0) * tk.cast(flag, "int32")])
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            assert session.run(v) == 1.0
+            assert session.run(y, {flag: False}) == 2.0
+            assert session.run(v) == 1.0
+            assert session.run(y, {flag: True}) == 5.0
+            assert session.run(v) == 5.0
+            session.run(count, {flag: True})
+            assert session.run(v) == 35.0
+
+
+def test_tensors_with_values_are_fetched():
+    with v1.Graph().as_default():
+        assert v1.Session().run([tk.constant([1, 2]) + 1, tk.constant(3)])[0].tolist() == [2, 3]

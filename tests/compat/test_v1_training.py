@@ -187,3 +187,22 @@ def test_what_can_not_be_trained_says_why():
             train.create_global_step()
     assert "AdamOptimizer" in dir(train)
     assert train.Checkpoint is tk.train.Checkpoint
+
+
+def test_moving_averages_are_updated_by_operations_of_a_collection():
+    with v1.Graph().as_default():
+        x = v1.placeholder(tk.float32, [None, 2])
+        layer = tk.layers.BatchNormalization(momentum=0.5)
+        loss = tk.reduce_mean(layer(x, training=True) ** 2 * x)
+        updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+        assert len(updates) == 2
+        with tk.control_dependencies(updates):
+            operation = train.GradientDescentOptimizer(0.1).minimize(loss)
+        data = np.array([[1.0, 2.0], [3.0, 6.0]], "float32")
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(loss, {x: data})
+            assert layer.moving_mean.numpy().tolist() == [0.0, 0.0]
+            session.run(operation, {x: data})
+            assert layer.moving_mean.numpy().tolist() == [1.0, 2.0]
+            assert session.run(layer.gamma).tolist() != [1.0, 1.0]

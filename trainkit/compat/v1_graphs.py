@@ -99,6 +99,8 @@ def add_to_collection(name: str, value: Any) -> None:
 def get_collection(name: str, scope: str | None = None) -> list[Any]:
     """A list that the default graph keeps: what was put there, or its variables.
 
+    `GraphKeys.UPDATE_OPS` has the updates of moving averages by layers as well.
+
     Args:
         name: one of `GraphKeys`, or any.
         scope: only what has a name that begins with this.
@@ -107,6 +109,10 @@ def get_collection(name: str, scope: str | None = None) -> list[Any]:
         items: list[Any] = [*global_variables()]
     elif name == GraphKeys.TRAINABLE_VARIABLES:
         items = [*trainable_variables()]
+    elif name == GraphKeys.UPDATE_OPS:
+        by_hand = get_default_graph().by_hand
+        items = [] if by_hand is None else [*by_hand.updates]
+        items += graph_state(get_default_graph()).collections.get(name, ())
     else:
         items = list(graph_state(get_default_graph()).collections.get(name, ()))
     if scope is None:

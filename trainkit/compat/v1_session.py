@@ -95,12 +95,13 @@ class Session:
             raise RuntimeError("Session.run: the session is closed")
         leaves = nest.flatten(fetches)
         for x in leaves:
-            if not isinstance(x, SessionOperation | Variable | GraphTensor):
+            if not isinstance(x, SessionOperation | Variable | Tensor):
                 raise TypeError(
                     f"Session.run: can't fetch {x!r}; fetch tensors, variables or operations"
                 )
         run = _Run(self, feed_dict or {})
         results = {id(x): x.numpy() for x in leaves if isinstance(x, Variable)}
+        results |= {id(x): _numpy_value(x) for x in leaves if type(x) is Tensor}
         run.do(
             [x for x in leaves if isinstance(x, GraphTensor)],
             [x for x in leaves if isinstance(x, SessionOperation)],
@@ -168,7 +169,7 @@ class _Stages:
         self._count = -1
 
     @property
-    def _by_hand(self) -> HandBuilt:
+    def by_hand(self) -> HandBuilt:
         by_hand = self._graph.by_hand
         if by_hand is None:
             raise InvalidArgumentError(
@@ -198,8 +199,8 @@ class _Stages:
 
     def operations_of(self, node: Node) -> tuple[SessionOperation, ...]:
         """The operations that come right before a node."""
-        result = self._by_hand.results.get(node)
-        return self._by_hand.dependencies.get(node, ()) if result is None else (result,)
+        result = self.by_hand.results.get(node)
+        return self.by_hand.dependencies.get(node, ()) if result is None else (result,)
 
     def of_operation(self, operation: SessionOperation) -> int:
         """The stage behind whose tensors an operation acts."""
@@ -259,6 +260,7 @@ class _Run:
         """The nodes and operations that have to be computed and run, in no order."""
         nodes: dict[Node, None] = {}
         required: dict[SessionOperation, None] = {}
+        by_hand = self._stages.by_hand
         waiting: list[Any] = [*tensors, *operations]
         while waiting:
             x = waiting.pop()
@@ -270,6 +272,7 @@ class _Run:
                 nodes[x.node] = None
                 waiting += [y for y in x.node.inputs if isinstance(y, GraphTensor)]
                 waiting += self._stages.operations_of(x.node)
+                waiting += by_hand.effects.get(x.node, ())
                 if x.node.kind == "variable" and x.node.value._goes_on:
                     waiting.append(self._graph.slots[id(x.node.value)].now)
         return list(nodes), list(required)

@@ -203,7 +203,7 @@ class Variable(RowUpdates, Trackable, Operators):
         self.synchronization = synchronization
         self.aggregation: Any = aggregation
         if getattr(trace, "is_built_by_hand", False):
-            trace.keep_variable(self, symbol if hasattr(symbol, "node") else self._value)
+            trace.by_hand.keep(self, symbol if hasattr(symbol, "node") else self._value)
         if _THREAD.made is not None:
             _THREAD.made(self)
 

@@ -142,8 +142,10 @@ def print_(
     sep: str = " ",
     end: str = "\n",
     name: str | None = None,
-) -> None:
+) -> Any:
     """Print tensors and other values, now or, inside a traced function, each time the graph runs.
+
+    In a graph of version 1 it gives an operation that a session runs.
 
     Args:
         *inputs: tensors, texts, numbers, and nests of them.
@@ -172,10 +174,17 @@ def print_(
     parts = tuple(nest.map_structure(hole, x) for x in inputs)
     template = Template(parts, sep, end, stream, summarize)
     graph = trace_state.current_graph()
+    if getattr(graph, "is_built_by_hand", False):
+        return graph.by_hand.effect(
+            "PrintV2",
+            lambda values: template.write([np.asarray(t.numpy()) for t in values]),
+            tensors,
+        )
     if graph is not None:
         graph.apply(_print.primitive, tuple(tensors), {"template": template})
     else:
         template.write([np.asarray(t.numpy()) for t in tensors])
+    return None
 
 
 @primitive(_do_nothing, name="check_shape", effect=Effect("it raises"), semantics=MESSAGE)

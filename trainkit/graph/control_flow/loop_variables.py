@@ -85,7 +85,7 @@ def take_carried(
         if runs_python:
             outer.slot_of(slot.variable).now = y
         else:
-            outer.assign_variable(slot.variable, y)
+            outer.assign_from_part(slot.variable, y)
 
 
 def variable_name(names: Sequence[str] | None, i: int) -> str:

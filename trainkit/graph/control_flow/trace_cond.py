@@ -89,7 +89,7 @@ def traced_cond(
     for i, y in zip(leaf_indices, outputs, strict=False):
         leaves_one[i] = y
     for variable, y in zip(variables.values(), outputs[len(leaf_indices) :], strict=False):
-        outer.assign_variable(variable, y)
+        outer.assign_from_part(variable, y)
     return nest.pack(one, leaves_one)
 
 

@@ -35,7 +35,6 @@ from trainkit.graph.ir.session_operation import (
     assignment,
     change,
     group_of,
-    initializer_of,
 )
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
@@ -281,6 +280,9 @@ class Graph(NodeList):
                 node = self._add(Node(self, "variable", name, (spec,), value=variable))
                 first = node.outputs[0]
             slot = self.slots[id(variable)] = VariableSlot(variable, first)
+            # layers make their variables at once, wherever they are built
+            if self.by_hand is not None and not (variable._numbered or variable._goes_on):
+                self.by_hand.keep(variable, variable._value)
         return slot
 
     def read_variable(self, variable: Variable) -> Any:
@@ -311,8 +313,11 @@ class Graph(NodeList):
         comes back; the states of random generators alone go on by themselves.
         """
         slot, value = self.slot_of(variable), self.lift(value)
-        if self.is_built_by_hand and not variable._goes_on:
-            return assignment(variable, value)
+        if self.by_hand is not None and not variable._goes_on:
+            operation = assignment(variable, value)
+            if not variable._numbered:  # a layer's or metric's own, whose operation nobody gets
+                self.by_hand.updates.append(operation)
+            return operation
         if copy_needed(variable, value, slot.first):
             now = self.apply(late_ops.copy_to_device_of.primitive, (value, slot.first), {})
         else:
@@ -320,6 +325,13 @@ class Graph(NodeList):
             now = self.apply(late_ops.identity.primitive, (value,), {})
         self._note_assigned(slot, now)
         return None
+
+    def assign_from_part(self, variable: Variable, value: Any) -> None:
+        """Let `variable` have what a branch, or the body of a loop, has assigned to it."""
+        if self.by_hand is not None and not variable._goes_on:
+            self.by_hand.assign_with(variable, value)
+        else:
+            self.assign_variable(variable, value)
 
     def change_variable(
         self, variable: Variable, method: str, arguments: Sequence[Any]
@@ -339,12 +351,6 @@ class Graph(NodeList):
         node = Node(self, "input", f"{operation.name}/value", (spec,))
         self.by_hand.results[node] = operation
         return node.outputs[0]
-
-    def keep_variable(self, variable: Variable, initial_value: Any) -> None:
-        """Take note of a variable that is made in a graph built by hand."""
-        assert self.by_hand is not None
-        self.by_hand.variables[id(variable)] = variable
-        variable._initializer = initializer_of(variable, initial_value)
 
     def begin_dependents(self, operations: Sequence[Any]) -> Any:
         """Let what is added to a graph built by hand from here on come after operations.

@@ -38,6 +38,8 @@ class HandBuilt:
         dependencies: by a node, those that come before it.
         results: by the node that stands for the value of an assignment, its operation.
         variables: that were made in the graph, by `id`.
+        updates: the assignments that layers have made.
+        effects: by a node, the assignments that belong to it.
         operations: how many there are.
     """
 
@@ -46,7 +48,40 @@ class HandBuilt:
         self.dependencies: dict[Any, tuple[SessionOperation, ...]] = {}
         self.results: dict[Any, SessionOperation] = {}
         self.variables: dict[int, Any] = {}
+        self.updates: list[SessionOperation] = []
+        self.effects: dict[Any, list[SessionOperation]] = {}
         self.operations = 0
+
+    def effect(self, name: str, act: Callable[[list[Any]], Any], inputs: Any) -> SessionOperation:
+        """An operation that does something with the values of tensors.
+
+        Args:
+            name: what it is called.
+            act: takes a list of the values.
+            inputs: tensors of the graph, or with values.
+        """
+        graph = trace_state.current_graph()
+        return SessionOperation(name, act, [graph.lift(x) for x in inputs])
+
+    def assign_with(self, variable: Any, value: Any) -> None:
+        """Let a variable be assigned whenever the node of `value` is computed.
+
+        Args:
+            variable: that a branch or the body of a loop assigns.
+            value: a result of the node of the branches or the loop.
+        """
+        self.effects.setdefault(value.node, []).append(assignment(variable, value))
+
+    def keep(self, variable: Any, initial_value: Any) -> None:
+        """Take note of a variable that is made in the graph, or by a layer that it calls.
+
+        Args:
+            variable: the variable.
+            initial_value: a tensor of the graph, or one with values.
+        """
+        self.variables[id(variable)] = variable
+        if variable._initializer is None:
+            variable._initializer = initializer_of(variable, initial_value)
 
 
 class SessionOperation:

@@ -12,7 +12,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from trainkit.core import dtypes
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.names import control_dependencies
 from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -28,7 +30,7 @@ from trainkit.ops.math.comparisons import (
     less_equal,
     not_equal,
 )
-from trainkit.ops.math.elementwise import absolute, subtract
+from trainkit.ops.math.elementwise import absolute, identity, subtract
 from trainkit.ops.math.predicates import all as all_
 
 Holds = Callable[[Any, Any], Any]
@@ -49,18 +51,29 @@ def _text(name: str, symbol: str, message: Any, summarize: Any) -> str:
     return f"{head}{name}: the condition x {symbol} y does not hold for all elements"
 
 
-def _compare(name: str, symbol: str, holds: Holds, x: Any, y: Any, message: Any) -> None:
+def _compare(name: str, symbol: str, holds: Holds, x: Any, y: Any, message: Any) -> Any:
     a, b = _pair(x, y)
-    _check(holds(a, b), _text(name, symbol, message, None), a, b)
+    return _check(holds(a, b), _text(name, symbol, message, None), a, b)
 
 
-def _check(condition: Any, text: str, *tensors: Any) -> None:
+def _check(condition: Any, text: str, *tensors: Any) -> Any:
+    """Raise unless the condition holds: now, or when the graph runs.
+
+    In a graph of version 1 it is an operation, which is run where something depends on it.
+    """
     if isinstance(condition, SymbolicTensor):
+        by_hand = getattr(trace_state.current_graph(), "by_hand", None)
+        if by_hand is not None:
+            checked = (condition, *tensors)
+            return by_hand.effect(
+                "Assert", lambda values: _check(values[0], text, *values[1:]), checked
+            )
         assert_true(condition, *tensors, message=text)
-        return
+        return None
     if not bool(all_(condition)):
         values = "".join(f"\n  {t.numpy()!r}" for t in tensors)
         raise InvalidArgumentError(text + values)
+    return None
 
 
 def assert_equal(
@@ -69,7 +82,7 @@ def assert_equal(
     message: str | None = None,
     summarize: Any = None,
     name: str | None = None,
-) -> None:
+) -> Any:
     """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting.
 
     Example:
@@ -79,7 +92,7 @@ def assert_equal(
         _check(
             convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y)
         )
-    _compare("assert_equal", "==", equal, x, y, message)
+    return _compare("assert_equal", "==", equal, x, y, message)
 
 
 class _Comparison(Protocol):
@@ -90,7 +103,7 @@ class _Comparison(Protocol):
         message: str | None = None,
         summarize: Any = None,
         name: str | None = None,
-    ) -> None: ...
+    ) -> Any: ...
 
 
 class _SignCheck(Protocol):
@@ -100,7 +113,7 @@ class _SignCheck(Protocol):
         message: str | None = None,
         summarize: Any = None,
         name: str | None = None,
-    ) -> None: ...
+    ) -> Any: ...
 
 
 def _describe(function: Any, name: str, condition: str, example: str) -> Any:
@@ -123,8 +136,8 @@ def _comparison(name: str, symbol: str, holds: Holds, example: str) -> _Comparis
         message: str | None = None,
         summarize: Any = None,
         name: str | None = None,
-    ) -> None:
-        _compare(check.__name__, symbol, holds, x, y, message)
+    ) -> Any:
+        return _compare(check.__name__, symbol, holds, x, y, message)
 
     condition = f"x {symbol} y for all elements, after broadcasting"
     return cast(_Comparison, _describe(check, name, condition, example))
@@ -135,8 +148,8 @@ def _sign(name: str, symbol: str, holds: Holds, elements: str, example: str) -> 
 
     def check(
         x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
-    ) -> None:
-        _compare(check.__name__, symbol, holds, x, 0, message)
+    ) -> Any:
+        return _compare(check.__name__, symbol, holds, x, 0, message)
 
     return cast(_SignCheck, _describe(check, name, f"all elements are {elements}", example))
 
@@ -160,7 +173,7 @@ def assert_near(
     message: str | None = None,
     summarize: Any = None,
     name: str | None = None,
-) -> None:
+) -> Any:
     """Raise `InvalidArgumentError` unless |x - y| <= atol + rtol * |y| for all elements.
 
     Args:
@@ -178,7 +191,7 @@ def assert_near(
     step = 10 * float(ml_dtypes.finfo(a.dtype.dtype).eps)  # type: ignore[no-untyped-call]
     bound = (step if atol is None else atol) + (step if rtol is None else rtol) * absolute(b)
     close = less_equal(absolute(subtract(a, b)), bound)
-    _check(close, _text("assert_near", "is near", message, summarize), a, b)
+    return _check(close, _text("assert_near", "is near", message, summarize), a, b)
 
 
 def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None) -> Tensor:
@@ -189,7 +202,12 @@ def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None)
         array([1., 2.], dtype=float32)
     """
     tensor = convert_to_tensor(x)
-    _check(all_(isfinite(tensor)), f"check_numerics: {message}: the tensor has inf or nan", tensor)
+    check = _check(
+        all_(isfinite(tensor)), f"check_numerics: {message}: the tensor has inf or nan", tensor
+    )
+    if check is not None:
+        with control_dependencies([check]):
+            return identity(tensor)
     return tensor
 
 
@@ -399,7 +417,7 @@ def _check_size(
         _fail("assert_shapes", message, f"shape {tuple(expected)} is needed, it is {actual}")
 
 
-def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
+def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> Any:
     """Raise `InvalidArgumentError` with `data` in its text unless all of `condition` holds.
 
     Args:
@@ -413,7 +431,7 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
     tensors = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
     texts = " ".join(x for x in data if isinstance(x, str))
     text = f"Assert: the condition does not hold. {texts}".rstrip()
-    _check(convert_to_tensor(condition), text, *tensors)
+    return _check(convert_to_tensor(condition), text, *tensors)
 
 
 def assert_proper_iterable(values: TensorLike) -> None:
