@@ -189,3 +189,21 @@ def test_assignments_in_branches_and_loops_belong_to_these():
 def test_tensors_with_values_are_fetched():
     with v1.Graph().as_default():
         assert v1.Session().run([tk.constant([1, 2]) + 1, tk.constant(3)])[0].tolist() == [2, 3]
+
+
+def test_what_a_function_assigns_belongs_to_its_results():
+    with v1.Graph().as_default():
+        v, x = v1.Variable(2.0), v1.placeholder(tk.float32, [])
+
+        @tk.function
+        def add(x):
+            v.assign_add(x)
+            return v * 10.0, x * 2.0
+
+        total, double = add(x)
+        with v1.Session() as session:
+            assert session.run(v) == 2.0
+            assert session.run([total, double], {x: 3.0}) == [50.0, 6.0]
+            assert session.run(v) == 5.0
+            assert session.run(double, {x: 1.0}) == 2.0
+            assert session.run(v) == 6.0

@@ -448,7 +448,7 @@ class Variable(RowUpdates, Trackable, Operators):
             return self
         if _THREAD.traces and not self._goes_on and self._is_in_session_graph():
             method = "assign_add" if op is late_ops.add else "assign_sub"
-            operation: Variable = _THREAD.traces[-1].change_variable(self, method, [delta])
+            operation: Variable = _THREAD.traces[-1].by_hand.change(self, method, [delta])
             return operation
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
         with trace_state.silence() if _TAPES else _NOTHING:

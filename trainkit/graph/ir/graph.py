@@ -29,13 +29,7 @@ from trainkit.graph.ir.nodes import GraphTensor as GraphTensor
 from trainkit.graph.ir.nodes import Node as Node
 from trainkit.graph.ir.nodes import NodeList, runs_python
 from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
-from trainkit.graph.ir.session_operation import (
-    HandBuilt,
-    SessionOperation,
-    assignment,
-    change,
-    group_of,
-)
+from trainkit.graph.ir.session_operation import HandBuilt, SessionOperation, assignment, group_of
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
 from trainkit.ops.math.update_weights import Rule, update_weights
@@ -333,18 +327,6 @@ class Graph(NodeList):
         else:
             self.assign_variable(variable, value)
 
-    def change_variable(
-        self, variable: Variable, method: str, arguments: Sequence[Any]
-    ) -> SessionOperation:
-        """An operation of a graph built by hand that calls a method of a variable when it is run.
-
-        Args:
-            variable: the variable.
-            method: its name.
-            arguments: of it.
-        """
-        return change(variable, method, arguments)
-
     def result_symbol(self, operation: SessionOperation, spec: Spec) -> GraphTensor:
         """The symbolic tensor of the value that an operation has when it is run."""
         assert self.by_hand is not None
@@ -619,7 +601,9 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
             env[node.outputs[0]] = node.value.value()
     if graph.outer is None:
         for slot in graph.assigned:
-            slot.variable.assign(env[slot.now])
+            operation: Any = slot.variable.assign(env[slot.now])
+            if isinstance(operation, SessionOperation):  # in a graph of version 1
+                operation.belong_to([env[y] for y in graph.outputs])
     return [env[y] for y in graph.outputs]
 
 

@@ -63,6 +63,11 @@ class HandBuilt:
         graph = trace_state.current_graph()
         return SessionOperation(name, act, [graph.lift(x) for x in inputs])
 
+    @staticmethod
+    def change(variable: Any, method: str, arguments: Sequence[Any]) -> SessionOperation:
+        """What the function `change` gives."""
+        return change(variable, method, arguments)
+
     def assign_with(self, variable: Any, value: Any) -> None:
         """Let a variable be assigned whenever the node of `value` is computed.
 
@@ -70,7 +75,7 @@ class HandBuilt:
             variable: that a branch or the body of a loop assigns.
             value: a result of the node of the branches or the loop.
         """
-        self.effects.setdefault(value.node, []).append(assignment(variable, value))
+        assignment(variable, value).belong_to([value])
 
     def keep(self, variable: Any, initial_value: Any) -> None:
         """Take note of a variable that is made in the graph, or by a layer that it calls.
@@ -151,6 +156,13 @@ class SessionOperation:
 
     def __tensor__(self, dtype: Any = None) -> Any:
         return self.result
+
+    def belong_to(self, tensors: Iterable[Any]) -> None:
+        """Let it be run whenever one of some tensors of the graph is computed."""
+        for x in tensors:
+            node = getattr(x, "node", None)
+            if node is not None:
+                self.graph.by_hand.effects.setdefault(node, []).append(self)
 
     @property
     def graph(self) -> Any:
