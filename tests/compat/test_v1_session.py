@@ -207,3 +207,14 @@ def test_what_a_function_assigns_belongs_to_its_results():
             assert session.run(v) == 5.0
             assert session.run(double, {x: 1.0}) == 2.0
             assert session.run(v) == 6.0
+
+
+def test_a_placeholder_with_a_default_may_be_fed():
+    with v1.Graph().as_default():
+        x = v1.placeholder_with_default(tk.constant([2.0]), [None], name="x")
+        y = x * 3.0
+        with v1.Session() as session:
+            assert session.run(y).tolist() == [6.0]
+            assert session.run(y, {x: [5.0, 1.0]}).tolist() == [15.0, 3.0]
+        assert x.name == "x:0"
+        assert tuple(y.shape) == (None,)

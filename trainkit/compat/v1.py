@@ -49,6 +49,7 @@ from trainkit.compat.v1_graphs import global_variables as global_variables
 from trainkit.compat.v1_graphs import graph_state, operation_of
 from trainkit.compat.v1_graphs import is_building_graph as is_building_graph
 from trainkit.compat.v1_graphs import trainable_variables as trainable_variables
+from trainkit.compat.v1_saver import Saver as _Saver
 from trainkit.compat.v1_session import InteractiveSession as InteractiveSession
 from trainkit.compat.v1_session import Session as Session
 from trainkit.compat.v1_session import get_default_session as get_default_session
@@ -66,6 +67,7 @@ from trainkit.graph.ir.graph import GraphTensor
 from trainkit.graph.ir.session_operation import SessionOperation as Operation
 from trainkit.graph.ir.session_operation import group_of
 from trainkit.initializers import GlorotUniform, RandomNormal, RandomUniform, TruncatedNormal
+from trainkit.ops.math.elementwise import identity
 from trainkit.tf.left_out import LEFT_OUT, not_here
 
 if TYPE_CHECKING:
@@ -103,6 +105,22 @@ def placeholder(dtype: DTypeLike, shape: Any = None, name: str | None = None) ->
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
     graph = get_default_graph()
     return graph.add_input(Spec(dims, dtypes.as_dtype(dtype)), name or "Placeholder")
+
+
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> GraphTensor:
+    """A tensor of the graph that `Session.run` may be fed with, and that has a value otherwise.
+
+    Args:
+        input: the value; a tensor of the graph, or with values.
+        shape: sizes, `None` for any.
+        name: what it is called.
+    """
+    graph = get_default_graph()
+    value = graph.lift(convert_to_tensor(input))
+    fed: GraphTensor = graph.apply(identity.primitive, (value,), {})
+    fed._spec = Spec(tuple(shape), value.dtype)
+    fed.node.name = graph.unique_name(name or "PlaceholderWithDefault")
+    return fed
 
 
 class variable_scope:
@@ -486,6 +504,7 @@ train = _Names(
     MomentumOptimizer=_optimizers.MomentumOptimizer,
     Optimizer=_optimizers.Optimizer,
     RMSPropOptimizer=_optimizers.RMSPropOptimizer,
+    Saver=_Saver,
     create_global_step=_steps.create_global_step,
     exponential_decay=_steps.exponential_decay,
     get_global_step=_steps.get_global_step,
