@@ -126,6 +126,7 @@ OF_NO_MACHINE = {
         core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
         core/values/table_columns.py _MOST_COLUMNS
         graph/control_flow/host_calls.py _MOST_RANKS
+        graph/control_flow/host_tapes.py MOST_ORPHANS
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
