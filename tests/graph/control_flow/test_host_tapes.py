@@ -114,11 +114,13 @@ def test_several_inputs_and_results_of_a_traced_call_have_gradients():
 
 def test_tapes_of_traced_calls_end_with_their_runs():
     square, _ = _counted(lambda x: x * x)
+    orphans = len(host_tapes._CALLS.orphans)
     tk.function(lambda x: _slope(_square_in_python(square), x))(tk.constant(2.0))
     tk.function(_square_in_python(square))(tk.constant(2.0))
     gc.collect()
     assert not host_tapes._CALLS.by_number
     assert not host_tapes._CALLS.references
+    assert len(host_tapes._CALLS.orphans) == orphans
 
 
 def test_a_result_of_another_rank_than_expected_is_not_computed_again_for_gradients():

@@ -32,9 +32,11 @@ class TapedCall:
 
     Attributes:
         result: what the function gave.
+        has_served: whether it was asked for gradients.
     """
 
     def __init__(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
+        self.has_served = False
         self._sources = [x for x in tensors if is_smooth(x.dtype)]
         # Persistent, as a graph may ask for the gradients of one call twice.
         self._tape = trace_state.new_tape(persistent=True)
@@ -95,14 +97,17 @@ def number_of(call: TapedCall | None, xp: Any, is_copied: bool) -> Any:
 
 def call_of(number: int) -> TapedCall | None:
     """The call of this number; `None` where its tape is gone."""
-    return _CALLS.by_number.get(number) or _CALLS.orphans.pop(number, None)
+    call = _CALLS.by_number.get(number) or _CALLS.orphans.pop(number, None)
+    if call is not None:
+        call.has_served = True
+    return call
 
 
 def _end(number: int, is_copied: bool, reference: Any) -> None:
     """Forget a call whose number is gone, or hold it among the latest of those."""
     del _CALLS.references[number]
     call = _CALLS.by_number.pop(number)
-    if is_copied:
+    if is_copied and not call.has_served:
         _CALLS.orphans[number] = call
         # Threads may meet here: what another one has taken out is no longer there.
         while len(_CALLS.orphans) > MOST_ORPHANS:

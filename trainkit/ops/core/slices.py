@@ -205,8 +205,12 @@ def where(
     if x is None:
         rows = nonzero(condition)
         return cast(stack(list(rows), axis=1), "int64")
-    x, y = lists_as_tensors(x, y)
+    if isinstance(x, _LISTS) or isinstance(y, _LISTS):
+        x, y = lists_as_tensors(x, y)
     return where_(condition, x, y)
+
+
+_LISTS = (list, tuple)
 
 
 def _split_specs(a: Bound) -> list[Spec]:

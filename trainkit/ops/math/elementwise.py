@@ -569,8 +569,10 @@ def lists_as_tensors(*values: Any) -> list[Any]:
     Raises:
         InvalidArgumentError: the dtype is one of integers that does not hold those of a list.
     """
-    dtype = next((x.dtype for x in values if is_tensor(x)), None)
     ready = list(values)
+    if not any(isinstance(x, list | tuple) for x in values):
+        return ready
+    dtype = next((x.dtype for x in values if is_tensor(x)), None)
     if dtype is None or dtype.is_bool:
         return ready
     for i, x in enumerate(values):
