@@ -93,7 +93,10 @@ native = Extension(
     "trainkit.core.dispatch._native",
     ["trainkit/core/dispatch/_native.pyx"],
     include_dirs=[numpy.get_include()],
-    define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+    define_macros=[
+        ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
+        ("NPY_TARGET_VERSION", "NPY_1_25_API_VERSION"),  # which has allocators
+    ],
 )
 extensions = cythonize([native])
 for extension in extensions:  # setuptools then does not miss it in an editable installation

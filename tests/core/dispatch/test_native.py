@@ -287,6 +287,7 @@ class Broken:  # a compiled module that raises {error} in {where}
         module.VERSION = {version}
         module.bind = module.bind_tape = lambda *given: None
         module.switch = module.trust_counts = module.sole_array = lambda given: False
+        module.use_huge_pages = lambda given: None
         module.is_on = lambda: False
         def fail(*given):
             raise {error}("an integer is required")
@@ -307,7 +308,9 @@ _MADE = ["unary_ufunc", "binary_ufunc", "unary", "binary", "general", "matmul"]
 
 
 @pytest.mark.parametrize("error", ["TypeError", "SystemError"])
-@pytest.mark.parametrize("where", ["import", "trust_counts", "sole_array", "bind", "op"])
+@pytest.mark.parametrize(
+    "where", ["import", "use_huge_pages", "trust_counts", "sole_array", "bind", "op"]
+)
 def test_a_failure_of_the_compiled_half_keeps_nothing_from_working(where, error):
     code = _BROKEN.format(where=where, error=error, made=_MADE, version=native.VERSION) + _TRY
     assert printed(code, TRAINKIT_NATIVE="1") == f"None {error}: an integer is required 6.0"

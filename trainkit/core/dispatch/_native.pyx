@@ -73,7 +73,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 12
+VERSION = 13
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -167,6 +167,7 @@ def is_on():
     return enabled
 
 
+include "native_code/aligned.pxi"
 include "native_code/arrays.pxi"
 include "native_code/ownership.pxi"
 include "native_code/own_loops.pxi"

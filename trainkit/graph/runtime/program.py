@@ -15,8 +15,10 @@ import numpy as np
 
 from trainkit.compiler.ir import layout_of
 from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize, python_text, terms_of
+from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dispatch import ownership
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
+from trainkit.core.dispatch.native import aligned_run
 from trainkit.core.process.side_work import give_way
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import laid_out
@@ -68,7 +70,8 @@ class Program:
         namespace["explained"] = self._explain_stop
         # by this name of a file `_place_of` knows the program's frame in a traceback
         exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
-        self.run: Callable[..., Any] = namespace["run"]
+        run = namespace["run"]
+        self.run: Callable[..., Any] = run if on_gpu or _is_small(graph) else aligned_run(run)
         if _VALUES_OF_SIZES in namespace:
             namespace[_SIZED] = ValuesOfSizes(namespace[_VALUES_OF_SIZES])
         self.variables = writer.variables
@@ -106,6 +109,16 @@ class Program:
                     return node, traceback.tb_frame.f_locals
             traceback = traceback.tb_next
         return None, {}
+
+
+def _is_small(graph: Graph) -> bool:
+    """Whether each array that a graph computes takes less than the first cache."""
+    limit = cache_bytes(1)
+    return all(
+        (elements := x.shape.num_elements()) is not None and elements * x.dtype.size < limit
+        for node in graph.nodes
+        for x in node.outputs
+    )
 
 
 def _local(x: GraphTensor) -> str:
