@@ -32,6 +32,7 @@ from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
 from trainkit.graph.ir.session_operation import HandBuilt, SessionOperation, assignment, group_of
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
+from trainkit.graph.ir.watched_tensors import is_watched, watched_constant
 from trainkit.ops.math.update_weights import Rule, update_weights
 
 
@@ -111,6 +112,7 @@ class Graph(NodeList):
         self.unset: dict[GraphTensor | None, tuple[Any, str]] = {}
         # tapes that record in the graph around, and hear of variables that are read in here
         self.watchers: list[Any] = []
+        self.value_tape: Any = None  # see `watched_tensors`
         self._constants: dict[int, GraphTensor] = {}
         self._names: dict[str, int] = {}
         self._program: Any = None
@@ -173,6 +175,8 @@ class Graph(NodeList):
                 if isinstance(tensor, GraphTensor):
                     return self.lift(tensor)
                 raise InvalidArgumentError(f"{tensor!r} is no part of the function being traced")
+            if self.outer is not None and is_watched(self, tensor):
+                return self._capture(watched_constant(self, tensor))
             return self.constant(tensor)
         if x.node.graph is self:
             return x

@@ -10,6 +10,7 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.graph.ir.graph import Graph, GraphTensor
+from trainkit.graph.ir.watched_tensors import record_of_values
 
 
 def merged_dims(a: Any, b: Any) -> tuple[int | None, ...]:
@@ -27,7 +28,7 @@ def merged_dims(a: Any, b: Any) -> tuple[int | None, ...]:
 def trace_into(graph: Graph, function: Callable[[], Any]) -> Any:
     """Run `function` with `graph` as the current trace, unseen by the tapes outside."""
     graph.watchers = [t for t in trace_state.TAPES if t.thread == trace_state.get_ident()]
-    with graph, trace_state.silence():
+    with graph, trace_state.silence(), record_of_values(graph):
         return function()
 
 
