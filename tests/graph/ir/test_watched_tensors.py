@@ -79,6 +79,27 @@ def test_a_tape_of_the_function_knows_them(function, z, expected):
         assert [None if g is None else g.numpy().tolist() for g in grads] == expected
 
 
+# What is computed of such tensors alone is computed once, while tracing, out of the tape's sight.
+SEEN_FROM_OUTSIDE = [case for case in CASES if case[0] is not _of_several_results]
+
+
+@pytest.mark.parametrize(("function", "z", "expected"), SEEN_FROM_OUTSIDE)
+def test_a_tape_outside_of_the_function_knows_what_branches_and_bodies_refer_to(
+    function, z, expected
+):
+    traced = tk.function(function)
+    nested = tk.function(lambda z: traced(z) * 1.0)
+    value = traced(tk.constant(z)).numpy().tolist()  # the graph is there before the tape
+    for call in (traced, nested):
+        with tk.GradientTape() as tape:
+            tape.watch([X, S])
+            y = call(tk.constant(z))
+        assert y.numpy().tolist() == value
+        grads = tape.gradient(y, [X, S, W])
+        assert [None if g is None else g.numpy().tolist() for g in grads] == expected
+    assert traced(tk.constant(z)).numpy().tolist() == value
+
+
 def test_gradients_of_gradients():
     @tk.function
     def second(z):

@@ -60,3 +60,21 @@ def _is_of_values(output: Any, entry: Any) -> bool:
     results = output if isinstance(output, tuple) else (output,)
     inputs = () if entry is None else entry[2:]
     return not any(isinstance(x, SymbolicTensor) for x in (*results, *inputs))
+
+
+def smooth_constants(graph: Any) -> list[Tensor]:
+    """The values of a graph's constants that may have gradients."""
+    return [
+        node.value
+        for node in graph.nodes
+        if node.kind == "constant" and node.value.dtype.is_differentiable
+    ]
+
+
+def constants_of_parts(graph: Any) -> list[Tensor]:
+    """The same of all graphs inside of it: branches, and bodies of loops."""
+    constants = []
+    for node in graph.nodes:
+        for part in node.subgraphs():
+            constants += [*smooth_constants(part), *constants_of_parts(part)]
+    return constants

@@ -18,6 +18,7 @@ from trainkit.core.user_frames import Line
 from trainkit.core.values.python_values import short_text
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.graph import Graph, GraphTensor, replay
+from trainkit.graph.ir.watched_tensors import constants_of_parts, smooth_constants
 from trainkit.graph.tracing.signature import ById, Place, is_spec, is_tensor_like
 
 _TAPES = trace_state.TAPES
@@ -50,7 +51,9 @@ class ConcreteFunction:
         self._texts = any(y.dtype is dtypes.string for y in graph.outputs)
         # tensors of the function around that a nested function refers to, given to each run
         self.closed = list(graph.captures)
-        self._constants: list[Tensor] | None = None  # those that may have gradients
+        # the constants that may have gradients, and those of branches and bodies
+        self._constants: list[Tensor] | None = None
+        self._constants_of_parts: list[Tensor] | None = None
         # the user's line whose call made the graph
         self.called_at: Line | None = None
 
@@ -202,13 +205,15 @@ class ConcreteFunction:
         if any(slot.variable.trainable for slot in self.graph.slots.values()):
             return True
         if self._constants is None:
-            self._constants = [
-                node.value
-                for node in self.graph.nodes
-                if node.kind == "constant" and node.value.dtype.is_differentiable
-            ]
+            self._constants = smooth_constants(self.graph)
         # Tensors around the function that it refers to have gradients, too.
         return any(t in tape.tracked for tape in tapes for t in (*tensors, *self._constants))
+
+    def has_watched_parts(self) -> bool:
+        """Whether a tape of this thread tracks a tensor that a branch or a body refers to."""
+        if self._constants_of_parts is None:
+            self._constants_of_parts = constants_of_parts(self.graph)
+        return any(map(trace_state.follows, self._constants_of_parts))
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """The arguments and results, a line each."""

@@ -233,6 +233,12 @@ class Function:
                 if _THREAD.traces or guess_count() == guesses:
                     raise
                 return run_and_learn_ranks(functools.partial(self.python_function, *args, **kwargs))
+        # A tape outside that tracks a tensor which a branch or a body refers to has to see what is
+        # done to it, and no gradient of such a node tells it: the Python function is run instead.
+        if _TAPES and concrete.has_watched_parts():
+            inlined = _THREAD.traces and self._autograph
+            function = converted(self.python_function) if inlined else self.python_function
+            return function(*args, **kwargs)
         if self._verify:
             return self._verify_call(concrete, args, kwargs)
         # 3. The short key of step 1 for the next call, and the run.
