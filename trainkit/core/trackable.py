@@ -35,8 +35,13 @@ class Trackable:
         except AttributeError:
             _refuse_read_only(self, name)
             raise
+        CHANGES.parts += 1
         if isinstance(value, Trackable) and name not in self._untracked:
             self._part_added(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        CHANGES.parts += 1
 
     def _part_added(self, name: str, part: Trackable) -> None:
         """Restore `part` when a checkpoint that was loaded earlier holds a value for it."""
@@ -137,6 +142,7 @@ class TrackedList(list[Any], Trackable):
         return {str(i): item for i, item in enumerate(self) if isinstance(item, Trackable)}
 
     def _added(self) -> None:
+        CHANGES.parts += 1
         if "_pending_restore" in self.__dict__:
             for name, item in self.parts().items():
                 self._part_added(name, item)
@@ -173,31 +179,38 @@ class TrackedList(list[Any], Trackable):
     def __delitem__(self, key: Any) -> None:
         CHANGES.note_items(self)
         list.__delitem__(self, key)
+        CHANGES.parts += 1
 
     def pop(self, index: SupportsIndex = -1) -> Any:
         """Take out the item at `index`."""
         CHANGES.note_items(self)
-        return list.pop(self, index)
+        item = list.pop(self, index)
+        CHANGES.parts += 1
+        return item
 
     def remove(self, item: Any) -> None:
         """Take out the first item that equals `item`."""
         CHANGES.note_items(self)
         list.remove(self, item)
+        CHANGES.parts += 1
 
     def clear(self) -> None:
         """Take out all items."""
         CHANGES.note_items(self)
         list.clear(self)
+        CHANGES.parts += 1
 
     def reverse(self) -> None:
         """Turn the order round."""
         CHANGES.note_items(self)
         list.reverse(self)
+        CHANGES.parts += 1
 
     def sort(self, **how: Any) -> None:
         """Put the items in order; see `list.sort`."""
         CHANGES.note_items(self)
         list.sort(self, **how)
+        CHANGES.parts += 1
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
@@ -220,27 +233,34 @@ class TrackedDict(dict[Any, Any], Trackable):
         item = tracked(item)
         CHANGES.note(item)
         dict.__setitem__(self, key, item)
+        CHANGES.parts += 1
         if isinstance(item, Trackable):
             self._part_added(str(key), item)
 
     def __delitem__(self, key: Any) -> None:
         CHANGES.note_items(self.values())
         dict.__delitem__(self, key)
+        CHANGES.parts += 1
 
     def pop(self, key: Any, *default: Any) -> Any:
         """Take out the value of `key`."""
         CHANGES.note_items(self.values())
-        return dict.pop(self, key, *default)
+        item = dict.pop(self, key, *default)
+        CHANGES.parts += 1
+        return item
 
     def popitem(self) -> tuple[Any, Any]:
         """Take out the pair that came last."""
         CHANGES.note_items(self.values())
-        return dict.popitem(self)
+        item = dict.popitem(self)
+        CHANGES.parts += 1
+        return item
 
     def clear(self) -> None:
         """Take out all pairs."""
         CHANGES.note_items(self.values())
         dict.clear(self)
+        CHANGES.parts += 1
 
     def update(self, *items: Any, **more: Any) -> None:
         """Set all pairs of a dict or of keyword arguments."""

@@ -28,9 +28,12 @@ class SettingChanges:
         attributes: how often an attribute of a layer, model, optimizer, loss or metric, or an item
             of a list or dict that one holds, was set to a value that can be written down.
         trainable: how often something was frozen, or the other way round.
+        parts: how often an attribute of something trackable was set or deleted, or a list or dict
+            that is a part was changed: lists gathered from a tree hold until this number is
+            another. It is raised after the change, so that no list made meanwhile holds.
     """
 
-    attributes = trainable = 0
+    attributes = trainable = parts = 0
 
     def note(self, value: Any) -> None:
         """Count an attribute that is set, where its value can be a setting."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainkit.core.errors import ConfigError
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
 
 _CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
@@ -75,6 +76,32 @@ def freeze_alone(layer: Any, numbers: Any) -> None:
 def forget_parts(layer: Any) -> None:
     """Forget what was gathered of `layer`, whose parts are others now."""
     layer.__dict__["_parts_of"] = None
+    CHANGES.parts += 1
+
+
+class GatheredLists:
+    """Lists that were gathered from a tree of parts, good until a part anywhere is another.
+
+    Args:
+        parts: `CHANGES.parts` before they were gathered.
+    """
+
+    __slots__ = ("lists", "parts")
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self.lists: dict[Any, list[Any]] = {}
+
+
+def gathered_lists(root: Any) -> dict[Any, list[Any]]:
+    """The lists gathered from a layer and what is inside, by name, which still hold.
+
+    Who gathers one asks first, and adds it then: so it counts as older than all changes meanwhile.
+    """
+    cached: GatheredLists | None = root.__dict__.get("_gathered")
+    if cached is None or cached.parts != CHANGES.parts:
+        cached = root.__dict__["_gathered"] = GatheredLists(CHANGES.parts)
+    return cached.lists
 
 
 def _parts_of(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
@@ -160,6 +187,14 @@ def gathered(root: Any, kind: type, with_states: bool) -> list[Variable]:
         kind: what counts as a layer.
         with_states: whether the states of random generators belong to them.
     """
+    lists = gathered_lists(root)
+    variables = lists.get(with_states)
+    if variables is None:
+        variables = lists[with_states] = _gather(root, kind, with_states)
+    return variables.copy()
+
+
+def _gather(root: Any, kind: type, with_states: bool) -> list[Variable]:
     variables: dict[int, Variable] = {}
     for layer in all_layers(root, kind):
         own, sources, _ = _parts_of(layer)

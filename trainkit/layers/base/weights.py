@@ -16,7 +16,7 @@ from trainkit.layers.base.weight_arguments import follow_policy
 
 # What a copy works out anew, or must not take along: symbols of a call lead to the whole model that
 # was drawn up with it, and losses to the tensors of a call.
-_UNCOPIED = ("_facts", "_losses", "_parts_of", "_symbolic_call", "_pending_restore")
+_UNCOPIED = ("_facts", "_gathered", "_losses", "_parts_of", "_symbolic_call", "_pending_restore")
 # Lists and dicts that are no containers of parts, and are put back as they are.
 _PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
 
@@ -256,6 +256,7 @@ class WeightHolder(Trackable):
             self._own[:] = [v for v in self._own if v is not old]
         if isinstance(value, Variable) and not any(value is v for v in self._own):
             self._own.append(value)
+        CHANGES.parts += 1  # once more, as these are the last changes
 
     def _check_known(self, value: Any) -> None:
         parts = tracking.leaves(Trackable.parts(self).values())
@@ -272,6 +273,7 @@ class WeightHolder(Trackable):
         """Let `variable` be no weight of this layer any more."""
         forget_parts(self)
         self._own[:] = [v for v in self._own if v is not variable]
+        CHANGES.parts += 1
 
     def __delattr__(self, name: str) -> None:
         value = self.__dict__.get(name)
@@ -279,6 +281,7 @@ class WeightHolder(Trackable):
         object.__delattr__(self, name)
         if isinstance(value, Variable):
             self._own[:] = [v for v in self._own if v is not value]
+        CHANGES.parts += 1
 
     def parts(self) -> dict[str, Trackable]:
         """The trackable attributes by name, then weights that no attribute holds by theirs."""

@@ -74,12 +74,27 @@ def takes_training(function: Callable[..., Any]) -> bool:
 
 def held_metrics(layer: Any) -> list[Any]:
     """The metrics held as attributes of a model or of a layer inside, without compiled ones."""
+    lists = tracking.gathered_lists(layer)
+    metrics = lists.get("held_metrics")
+    if metrics is None:
+        metrics, tells_changes = _gather_held_metrics(layer)
+        if tells_changes:
+            lists["held_metrics"] = metrics
+    return metrics
+
+
+def _gather_held_metrics(layer: Any) -> tuple[list[Any], bool]:
+    """The same, and whether `CHANGES.parts` tells when they are others.
+
+    A class of the user's own may have written `parts`, which gives what it likes.
+    """
+    tells_changes = True
     metrics: list[Any] = []
     hidden: set[int] = set()
     visited: set[int] = set()
     stack = [layer]
     # Depth first in the order of assignment, as `traverse` goes. It is not called: it makes a dict
-    # of the attributes of each layer and variable, and `train_on_batch` asks at each step.
+    # of the attributes of each variable, too.
     while stack:
         part = stack.pop()
         if id(part) in visited:
@@ -90,4 +105,6 @@ def held_metrics(layer: Any) -> list[Any]:
             metrics.append(part)
         else:
             stack.extend(reversed(tracking.parts_without_variables(part)))
-    return [metric for metric in metrics if id(metric) not in hidden]
+            if "_parts_of" not in part.__dict__:  # of a layer its attributes are asked
+                tells_changes &= type(part).parts.__module__.startswith("trainkit.")
+    return [metric for metric in metrics if id(metric) not in hidden], tells_changes
