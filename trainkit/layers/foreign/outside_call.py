@@ -68,16 +68,16 @@ def _once(
             "gives first ones alone; write the function with trainkit.ops, in the call of a Layer"
         )
 
-    def run_checked(*tensors: Tensor) -> list[Tensor]:
-        # A graph differentiates this call by running it under a tape.
-        if any(trace_state.follows(x) for x in tensors):
-            refuse()
-        return backward(*tensors)
+    # A graph runs its calls under a tape, so what refuses is the gradient of this one, not a tape
+    # that listens to it.
+    @custom_gradient
+    def run(*tensors: Tensor) -> Any:
+        return tuple(backward(*tensors)), refuse
 
     if trace_state.current_graph() is not None:
-        gradients: list[Tensor] = py_function(run_checked, operands, like)
+        gradients: list[Tensor] = py_function(lambda *tensors: list(run(*tensors)), operands, like)
         return gradients
-    return list(custom_gradient(lambda *tensors: (tuple(backward(*tensors)), refuse))(*operands))
+    return list(run(*operands))
 
 
 def results_before(tensors: Sequence[Tensor], count: int) -> list[Tensor]:
