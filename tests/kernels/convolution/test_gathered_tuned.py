@@ -94,6 +94,25 @@ def test_pieces_of_a_batch_have_the_bits_of_the_whole(pairs, rng, monkeypatch, c
     assert_near(gathered_tuned.kernel_gradient(w, x, g), by_kernel, 1e-5)
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_of_images_in_pieces_have_the_bits_of_the_whole(eager, rng, monkeypatch, case):
+    if not bfloat16_pairs.has_bfloat16_pairs():
+        pytest.skip("this processor has no AVX512-BF16")
+    monkeypatch.setattr(gathered_tuned, "_FEWEST_FILTERS", 1)
+    monkeypatch.setattr(gathered_tuned, "_SAVED_NANOSECONDS", 100.0)
+    w, _, kernel, g = arrays(case, rng, batch=7)
+    whole = gathered_tuned.input_gradient(w, g, kernel)
+    if whole is None:
+        return
+    monkeypatch.setattr(gathered_tuned, "_PIECE_BYTES", 1)
+    pieces = gathered_tuned.input_gradient(w, g, kernel)
+    np.testing.assert_array_equal(pieces.view("u2"), whole.view("u2"))
+    # weights whose axes lie in another order, as a transposed variable has them
+    turned = np.ascontiguousarray(kernel.swapaxes(-1, -2).view("u2")).view(BF16).swapaxes(-1, -2)
+    again = gathered_tuned.input_gradient(w, g, turned)
+    np.testing.assert_array_equal(again.view("u2"), whole.view("u2"))
+
+
 def test_convolutions_ask_for_it_where_copies_pay(eager, rng, monkeypatch):
     if not bfloat16_pairs.has_bfloat16_pairs():
         pytest.skip("this processor has no AVX512-BF16")

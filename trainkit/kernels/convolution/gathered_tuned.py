@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import bfloat16_pairs
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import bfloat16_tuned
@@ -116,8 +117,34 @@ def input_gradient(w: Windows, g: Array, kernel: Array) -> Array | None:
     channels, filters = kernel.shape[-2:]
     if windows is None or not serves(windows, len(g), filters, channels):
         return None
-    axes = tuple(range(len(w.window)))
-    return forward(windows, g, np.flip(kernel, axes).swapaxes(-1, -2))
+    return _by_positions(windows, g, kernel)
+
+
+def _by_positions(w: Windows, g: Array, kernel: Array) -> Array | None:
+    """The sum over the positions of a window of products of `g` there with the weights there.
+
+    One product would want the weights of all positions with their axes swapped, and to copy them
+    so takes longer than the products where images are few and small; each one takes a swapped view.
+
+    Args:
+        w: windows over `g`, in whose positions the weights stand turned by half a turn.
+        g: the gradient by the results, of bfloat16.
+        kernel: weights of bfloat16 for one group.
+    """
+    channels, filters = kernel.shape[-2:]
+    weights = owned(kernel).reshape(-1, channels, filters)[::-1]
+    sums: list[Array] = []
+    for _, rows in _pieces(w, g):
+        total: Array = None
+        for i, weight in enumerate(weights):
+            part = rows[:, i * filters : (i + 1) * filters]
+            product = bfloat16_tuned.product(part, weight.T, dtype=_F32)
+            if product is None:
+                return None
+            total = product if total is None else np.add(total, product, total)
+        sums.append(total)
+    y = sums[0] if len(sums) == 1 else np.concatenate(sums)
+    return cast_array(y, _BF16).reshape(len(g), *w.out, channels)
 
 
 def _spread_windows(w: Windows, g: Array, kernel: Array) -> Array | None:
