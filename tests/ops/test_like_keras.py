@@ -485,3 +485,30 @@ def test_scaled_images_keep_their_float(dtype):
         ops.ones((4, 4, 1), dtype), (2, 2, 1), [0.5, 0.5], [0.0, 0.0], (0, 1), "linear"
     )
     assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("name", ["cbrt", "deg2rad", "rad2deg", "i0", "hypot", "heaviside"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint32", "bool", "float16"])
+def test_what_float32_does_not_hold_becomes_float64(name, dtype):
+    operation = getattr(ops, name)
+    x = tk.constant([1, 0, 1], dtype)
+    operands = (x, x) if name in ("hypot", "heaviside") else (x,)
+    result_dtype = {"int64": "float64", "float16": "float16"}.get(dtype, "float32")
+    y = operation(*operands)
+    assert y.dtype == result_dtype
+    assert operation(*(KerasTensor(a.shape, a.dtype) for a in operands)).dtype == result_dtype
+    compiled = tk.function(operation)(*operands)
+    assert compiled.dtype == result_dtype
+    exact = operation(*(ops.cast(a, "float64") for a in operands))
+    tolerance = 1e-3 if dtype == "float16" else 1e-7
+    assert np.allclose(y, exact, rtol=tolerance)
+    assert np.array_equal(y, compiled)
+
+
+def test_whole_numbers_beyond_float32_keep_their_digits():
+    large = tk.constant([2**53 - 1, -(2**53) + 1], "int64")
+    assert ops.heaviside(0, large).numpy().tolist() == [2**53 - 1, -(2**53) + 1]
+    assert ops.hypot(tk.constant([3], "uint32"), tk.constant([4], "int8")).dtype == "float64"
+    assert ops.hypot(tk.constant([3], "int64"), tk.constant([4.0])).dtype == "float32"
+    assert ops.corrcoef(tk.constant([[1, 2, 4], [3, 1, 0]], "int64")).dtype == "float64"
+    assert ops.corrcoef(tk.constant([[1, 2, 4], [3, 1, 0]], "int32")).dtype == "float32"

@@ -6,7 +6,7 @@ its output shape, never on the eager path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex
 
 from trainkit.core import dtypes
@@ -184,6 +184,20 @@ def floating_broadcast(*inputs: Any, **settings: Any) -> Spec:
     return Spec(dims, float_dtype(dtypes.result_type(*inputs)))
 
 
+def wide_floating(x: Spec, **settings: Any) -> Spec:
+    """Rule: like the input, int64 becomes float64, other integers the default float."""
+    return Spec(x.shape, wide_float_dtype(x.dtype))
+
+
+def wide_floating_broadcast(*inputs: Any, **settings: Any) -> Spec:
+    """Rule: inputs broadcast and promote, int64 becomes float64, other integers the default float.
+
+    So it is in Keras for a few operations, and not for the others.
+    """
+    dims = broadcast_dims(*map(shape_of, inputs))
+    return Spec(dims, wide_float_dtype(dtypes.result_type(*inputs)))
+
+
 def reduced(x: Spec, *, axis: Any = None, keepdims: bool = False, **settings: Any) -> Spec:
     """Rule: the axes `axis` go away; dtype stays."""
     return Spec(reduced_dims(x.shape, axis, keepdims), x.dtype)
@@ -194,6 +208,20 @@ def float_dtype(dtype: DType) -> DType:
     if dtype.is_floating or dtype.is_complex:
         return dtype
     return dtypes.as_dtype(dtypes.floatx())
+
+
+def wide_float_dtype(dtype: DType) -> DType:
+    """`float_dtype`, but float64 for int64, whose numbers the default float does not hold."""
+    return dtypes.float64 if dtype == dtypes.int64 else float_dtype(dtype)
+
+
+FLOAT_DTYPES: dict[Any, Callable[[DType], DType]] = {
+    floating: float_dtype,
+    floating_broadcast: float_dtype,
+    wide_floating: wide_float_dtype,
+    wide_floating_broadcast: wide_float_dtype,
+}
+"""In which float an operation computes on a dtype, by the rule that promises floats."""
 
 
 def as_float_array(x: Any) -> Any:

@@ -191,6 +191,7 @@ class Primitive:
             shapes.broadcast,
             shapes.broadcast_bool,
             shapes.floating_broadcast,
+            shapes.wide_floating_broadcast,
         )
         self.is_ufunc = isinstance(kernel, np.ufunc)
         self.passes_errors = False
@@ -201,7 +202,8 @@ class Primitive:
         self.op: Callable[..., Any] = self.slow
         self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
         # Said once, by the shape rule: one that promises floats needs a kernel that gets floats.
-        if shape_rule in (shapes.floating, shapes.floating_broadcast):
+        self.float_dtype = shapes.FLOAT_DTYPES.get(shape_rule, shapes.float_dtype)
+        if shape_rule in shapes.FLOAT_DTYPES:
             self.facets.promotion = FLOATS
         elif shape_rule is shapes.broadcast:
             self.facets.promotion = COMMON
@@ -317,10 +319,10 @@ class Primitive:
         ):
             return result
         # The dtype without the rule, which would broadcast shapes that NumPy has broadcast already.
-        if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
+        if self.broadcasts:  # and not to bools
             promised_dtype = dtypes.result_type(*arrays)
             if self.facets.promotion == FLOATS:
-                promised_dtype = shapes.float_dtype(promised_dtype)
+                promised_dtype = self.float_dtype(promised_dtype)
             if result.dtype != promised_dtype.dtype and promised_dtype.dtype.kind != "b":
                 return result.astype(promised_dtype.dtype)
         elif self.is_ufunc and self.shape_rule not in (shapes.unchanged, shapes.floating):
@@ -378,7 +380,7 @@ class Primitive:
         operands = [x for x in ready if x is not None]
         promotion = self.facets.promotion
         if promotion == FLOATS:
-            common_dtype = shapes.float_dtype(dtypes.result_type(*operands))
+            common_dtype = self.float_dtype(dtypes.result_type(*operands))
         elif (promotion == COMMON or self.is_ufunc) and len(ready) > 1:
             common_dtype = dtypes.result_type(*operands)
         elif self.is_ufunc and operands[0].dtype.is_bool:
@@ -616,8 +618,8 @@ def primitive(
     `joint_gradient(rule)` (a rule that gives all of them at once).
 
     Args:
-        shape_rule: gives the `Spec` of the result from `Spec`s and settings. `shapes.floating` and
-            `shapes.floating_broadcast` also make integers floats before the kernel runs.
+        shape_rule: gives the `Spec` of the result from `Spec`s and settings. Those of
+            `shapes.FLOAT_DTYPES` also make integers floats before the kernel runs.
         name: the key in `PRIMITIVES`; by default the kernel's name.
         **facets: what else is known of it: `semantics`, `batch`, `memory` … (see `Facets`).
     """

@@ -132,7 +132,8 @@ def corrcoef(x: TensorLike) -> Tensor:
         array([[ 1., -1.],
                [-1.,  1.]], dtype=float32)
     """
-    rows = _to_floats(x)
+    rows = as_tensor(x)
+    rows = cast(rows, shapes.wide_float_dtype(rows.dtype))
     if len(rows.shape) not in (1, 2):
         raise ShapeError(f"corrcoef: needs a vector or a matrix, got shape {tuple(rows.shape)}")
     apart = subtract(rows, mean(rows, axis=-1, keepdims=True))

@@ -98,7 +98,7 @@ logaddexp2.gradients(
 
 cbrt = ufunc(
     np.cbrt,
-    shapes.floating,
+    shapes.wide_floating,
     "Cube root, negative for negative values.",
     ("tk.ops.cbrt([8.0]).numpy()", "array([2.], dtype=float32)"),
 )
@@ -106,7 +106,7 @@ cbrt.gradients(lambda g, y, x: divide(g, multiply(square(y), 3)))
 
 hypot = ufunc(
     np.hypot,
-    shapes.floating_broadcast,
+    shapes.wide_floating_broadcast,
     "Length sqrt(x1**2 + x2**2), no overflow.",
     ("tk.ops.hypot([3.0], [4.0]).numpy()", "array([5.], dtype=float32)"),
 )

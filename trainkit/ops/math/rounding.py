@@ -211,7 +211,7 @@ copysign.gradients(
 
 heaviside = ufunc(
     np.heaviside,
-    shapes.floating_broadcast,
+    shapes.wide_floating_broadcast,
     "0 below 0, 1 above it, and x2 at 0.",
     ("tk.ops.heaviside([-1.0, 0.0, 2.0], 0.5).numpy()", "array([0. , 0.5, 1. ], dtype=float32)"),
     export=NO_LAYER,

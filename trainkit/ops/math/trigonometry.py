@@ -87,7 +87,7 @@ arctan2.gradients(
 
 deg2rad = ufunc(
     np.deg2rad,
-    shapes.floating,
+    shapes.wide_floating,
     "Degrees as radians, x * pi / 180.",
     ("tk.ops.deg2rad([180.0]).numpy().round(4)", "array([3.1416], dtype=float32)"),
 )
@@ -95,7 +95,7 @@ deg2rad.gradients(lambda g, y, x: multiply(g, math.pi / 180))
 
 rad2deg = ufunc(
     np.rad2deg,
-    shapes.floating,
+    shapes.wide_floating,
     "Radians as degrees, x * 180 / pi.",
     ("tk.ops.rad2deg([0.0]).numpy()", "array([0.], dtype=float32)"),
 )

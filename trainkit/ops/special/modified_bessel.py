@@ -147,7 +147,7 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
     return _scaled_i1(xp, widen_halves(x)).astype(x.dtype)
 
 
-@primitive(shapes.floating, **SPECIAL_FUNCTION)
+@primitive(shapes.wide_floating, **SPECIAL_FUNCTION)
 def i0(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 0.
 
