@@ -30,6 +30,26 @@ def test_cholesky_agrees_with_numpy(positive):
     assert_same(ops.cholesky_inverse(lower.swapaxes(1, 2), upper=True), inverse)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+def test_logdet_of_what_is_not_positive_definite_is_nan(dtype):
+    x = np.stack([2 * np.eye(2), [[0, 1], [1, 0]], -np.eye(2), 4 * np.eye(2)])
+    x = tk.constant(x.reshape(2, 2, 2, 2), dtype)
+    expected = [[2 * np.log(2), np.nan], [np.nan, 4 * np.log(2)]]
+    for function in (ops.logdet, tk.linalg.logdet, tk.function(ops.logdet)):
+        y = function(x)
+        np.testing.assert_allclose(y, expected, rtol=1e-3)
+        assert y.dtype == (dtype if dtype != "complex64" else "float32")
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = ops.logdet(x)
+    gradient = tape.gradient(y, x).numpy()
+    np.testing.assert_allclose(gradient[0, 0], np.eye(2) / 2, rtol=1e-3)
+    assert np.isnan(gradient[0, 1]).any()
+    assert np.isnan(ops.logdet([[0.0, 1.0], [1.0, 0.0]]))
+    with pytest.raises(ValueError, match="not positive definite"):
+        ops.cholesky(x)
+
+
 @pytest.mark.parametrize("shape", [(4, 3), (3, 3), (3, 4), (2, 4, 2)])
 def test_orthogonal_factors_multiply_to_the_matrix(shape, rng):
     x = rng.normal(size=shape)

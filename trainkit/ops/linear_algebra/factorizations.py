@@ -9,6 +9,7 @@ gradient is left out there.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,23 @@ from trainkit.ops.math.reductions import sum as sum_
 
 @primitive(like_matrices, name="cholesky", semantics=MATRIX)
 @lapack("Cholesky decomposition was not successful. The input is not positive definite.")
-def _cholesky(xp: ArrayModule, x: Array) -> Array:
-    """The lower triangular matrices whose product with their adjoint is `x`."""
-    y = xp.linalg.cholesky(x)
-    if xp is not np and not xp.isfinite(y).all():
-        raise np.linalg.LinAlgError("Matrix is not positive definite")
+def _cholesky(xp: ArrayModule, x: Array, *, or_nan: bool = False) -> Array:
+    """The lower triangular matrices whose product with their adjoint is `x`.
+
+    For a matrix that has none an error, or with `or_nan` NaN in the place of that matrix alone.
+    """
+    try:
+        y = xp.linalg.cholesky(x)
+        if xp is not np and not xp.isfinite(y).all():
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+    except np.linalg.LinAlgError:
+        if not or_nan:
+            raise
+        # LAPACK does not say which ones of a stack have failed.
+        y = xp.full_like(x, xp.nan)
+        for index in np.ndindex(x.shape[:-2]):
+            with suppress(np.linalg.LinAlgError):
+                y[index] = xp.linalg.cholesky(x[index])
     return y
 
 
@@ -60,7 +73,7 @@ def _halve(x: Tensor) -> Tensor:
     return subtract(tril(x), multiply(line, 0.5))
 
 
-def _cholesky_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+def _cholesky_gradient(g: Tensor, y: Tensor, x: Tensor, *, or_nan: bool = False) -> Tensor:
     yt = adjoint(y)
     inner = _halve(matmul(yt, tril(g)))
     left = solved(yt, inner, lower=False)
@@ -148,18 +161,17 @@ def logdet(x: TensorLike) -> Tensor:
         x: tensor (..., n, n); integers become the default float.
 
     Returns:
-        A tensor (...).
+        A tensor (...) of real numbers, NaN where a matrix is not positive definite.
 
     Raises:
-        InvalidArgumentError: a matrix is not positive definite.
         ShapeError: the matrices are not square.
 
     Example:
         >>> tk.ops.logdet([[2.0, 0.0], [0.0, 2.0]]).numpy().round(4)
         np.float32(1.3863)
     """
-    factor: Tensor = _cholesky(matrices(x, "logdet", square=True))
-    line = diagonal(factor, axis1=-2, axis2=-1)
+    factor: Tensor = _cholesky(matrices(x, "logdet", square=True), or_nan=True)
+    line = real(diagonal(factor, axis1=-2, axis2=-1))
     return multiply(sum_(log(line), axis=-1), 2.0)
 
 
