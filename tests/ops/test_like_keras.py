@@ -512,3 +512,22 @@ def test_whole_numbers_beyond_float32_keep_their_digits():
     assert ops.hypot(tk.constant([3], "int64"), tk.constant([4.0])).dtype == "float32"
     assert ops.corrcoef(tk.constant([[1, 2, 4], [3, 1, 0]], "int64")).dtype == "float64"
     assert ops.corrcoef(tk.constant([[1, 2, 4], [3, 1, 0]], "int32")).dtype == "float32"
+
+
+@pytest.mark.parametrize("mode", ["constant", "nearest", "wrap"])
+def test_coordinates_in_the_middle_take_the_even_pixel(mode):
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    places = np.array([[0.5, 1.5, 0.49, 0.51], [0.5, 1.5, 1.0, 2.5]], "float32")
+    assert ops.image.map_coordinates(x, places, 0, mode).numpy().tolist() == [0, 10, 1, 6]
+
+
+def test_a_loop_over_numbers_gives_tensors():
+    for steps in (0, 3):
+        total, (count, rows) = ops.fori_loop(
+            0, steps, lambda i, v: (v[0] + i, v[1]), (1, [2.0, np.ones(2)])
+        )
+        assert all(isinstance(t, tk.Tensor) for t in (total, count, rows))
+        assert (total.dtype, count.dtype, rows.shape) == ("int32", "float32", (2,))
+        assert int(total) == 1 + sum(range(steps))
+    array = ops.fori_loop(0, 2, lambda i, a: a.write(i, i), tk.TensorArray("int32", 2))
+    assert array.stack().numpy().tolist() == [0, 1]

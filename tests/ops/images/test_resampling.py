@@ -28,7 +28,7 @@ def test_what_is_outside(mode, order):
 
 def test_places_between_are_weighted():
     assert image.map_coordinates(LINE, [[0.25, 2.5]], 1).tolist() == [1.25, 3.5]
-    assert image.map_coordinates(LINE, [[0.4, 0.6, 2.5]], 0).tolist() == [1, 2, 4]
+    assert image.map_coordinates(LINE, [[0.4, 0.6, 2.5]], 0).tolist() == [1, 2, 3]
     grid = np.arange(6.0).reshape(2, 3)
     assert image.map_coordinates(grid, [[0.5], [1.5]], 1).tolist() == [3.0]
     assert image.map_coordinates(np.int32([0, 5]), [[0.5]], 1).tolist() == [2]

@@ -252,7 +252,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         init_val: the first value, a tensor or a nest.
 
     Returns:
-        The last value.
+        The last value, with tensors in the place of numbers and arrays.
 
     Example:
         >>> int(tk.ops.fori_loop(0, 4, lambda i, total: total + i, tk.constant(0)))
@@ -274,7 +274,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     value = init_val
     for i in builtins.range(int(lower), int(upper)):
         value = body_fun(i, value)
-    return value
+    return nest.map_structure(_next_value, value)
 
 
 def _steps(x: Any) -> Any:

@@ -62,6 +62,8 @@ def interpolated(
     mode: str,
     fill_value: Any,
     base: Tensor | None = None,
+    *,
+    halves_to_even: bool = False,
 ) -> Tensor:
     """Values of a grid at any places.
 
@@ -73,6 +75,8 @@ def interpolated(
         mode: what is outside of the grid.
         fill_value: the value outside, in mode `"constant"`.
         base: number of the first row of the grid, for each place.
+        halves_to_even: whether a place in the middle of two has the even one as its nearest, or
+            the one farther from 0, as in C.
 
     Returns:
         A tensor (*places, channels).
@@ -80,6 +84,8 @@ def interpolated(
     # Each corner so far: the number of its row, whether it is inside, and its shares.
     corners: list[tuple[Any, Any, list[Tensor]]] = [(base, None, [])]
     for coordinate, size in zip(places, sizes, strict=True):
+        if order == 0:
+            coordinate = round_(coordinate) if halves_to_even else _nearest(coordinate)
         ends = _ends(coordinate, size, order, mode)
         corners = [
             (
@@ -104,14 +110,14 @@ def interpolated(
 
 
 def _ends(coordinate: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor, Any, Any]]:
-    """The whole positions on both sides of a place, or the nearest one.
+    """The whole positions on both sides of a place; of order 0 it is whole itself.
 
     Returns:
         For each the position in [0, size), whether it is inside (`None` in modes without an
         outside), and its share (`None` for all).
     """
     if order == 0:
-        positions: list[tuple[Tensor, Any]] = [(_nearest(coordinate), None)]
+        positions: list[tuple[Tensor, Any]] = [(coordinate, None)]
     else:
         low = floor(coordinate)
         part = subtract(coordinate, low)
@@ -180,7 +186,15 @@ def map_coordinates(
             f"{len(axis_coordinates)}"
         )
     rows = reshape(computed(x), (-1, 1))
-    values = interpolated(rows, tuple(x.shape), axis_coordinates, order, fill_mode, fill_value)
+    values = interpolated(
+        rows,
+        tuple(x.shape),
+        axis_coordinates,
+        order,
+        fill_mode,
+        fill_value,
+        halves_to_even=True,  # as in Keras, which leaves the other ways to TensorFlow's kernel
+    )
     return _finish(get_item(values, (..., 0)), x.dtype)
 
 
