@@ -296,6 +296,36 @@ class TrackedTuple(tuple[Any, ...], Trackable):
     __hash__ = object.__hash__
 
 
+class GatheredLists:
+    """Lists that were gathered from a tree of parts, good until a part anywhere is another.
+
+    A copy, or one that is read from a file, begins without any.
+
+    Args:
+        parts: `CHANGES.parts` before they were gathered.
+    """
+
+    __slots__ = ("lists", "parts")
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self.lists: dict[Any, Any] = {}
+
+    def __reduce__(self) -> Any:
+        return GatheredLists, (-1,)
+
+
+def gathered_lists(root: Any) -> dict[Any, Any]:
+    """The lists gathered from something trackable and what is inside, by name, which still hold.
+
+    Who gathers one asks first, and adds it then: so it counts as older than all changes meanwhile.
+    """
+    gathered: GatheredLists | None = root.__dict__.get("_gathered")
+    if gathered is None or gathered.parts != CHANGES.parts:
+        gathered = root.__dict__["_gathered"] = GatheredLists(CHANGES.parts)
+    return gathered.lists
+
+
 def traverse(
     root: Trackable, enter: Callable[[Trackable], bool] = lambda part: True
 ) -> Iterator[tuple[tuple[str, ...], Trackable]]:

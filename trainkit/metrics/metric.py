@@ -14,7 +14,7 @@ from trainkit.core.dispatch.trace_state import TAPES, THREAD
 from trainkit.core.names import explain_attribute
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
-from trainkit.core.trackable import Trackable
+from trainkit.core.trackable import Trackable, gathered_lists
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.values.configurable import Configurable
 from trainkit.core.variable import Variable
@@ -136,6 +136,7 @@ class Metric(Trackable, Configurable, family=METRICS):
         variable._numbered = False
         variable.aggregation = "sum" if aggregation in (None, "none") else aggregation
         self._own.added.append((variable, value))
+        CHANGES.parts += 1
         return variable
 
     def add_weight(
@@ -200,11 +201,21 @@ class Metric(Trackable, Configurable, family=METRICS):
 
     def _assigned(self) -> list[Variable]:
         """Variables among the attributes, and in lists and dicts there, that are new."""
-        added_ids = {id(variable) for variable, _ in self._own.added}
-        return [v for v in _leaves(super().parts(), Variable) if id(v) not in added_ids]
+        return self._state_parts()[0]
 
     def _inner(self) -> list[Metric]:
-        return _leaves(super().parts(), Metric)
+        return self._state_parts()[1]
+
+    def _state_parts(self) -> tuple[list[Variable], list[Metric]]:
+        """Variables and metrics among the attributes; gathered once, as `fit` resets often."""
+        lists = gathered_lists(self)
+        both: tuple[list[Variable], list[Metric]] | None = lists.get("state")
+        if both is None:
+            parts = Trackable.parts(self)
+            added_ids = {id(variable) for variable, _ in self._own.added}
+            assigned = [v for v in _leaves(parts, Variable) if id(v) not in added_ids]
+            both = lists["state"] = assigned, _leaves(parts, Metric)
+        return both
 
     @unrecorded
     def reset_state(self) -> None:

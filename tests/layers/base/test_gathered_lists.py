@@ -203,6 +203,41 @@ def test_a_copy_gathers_its_own(copied):
     assert "_gathered" not in copied(layer).__dict__
 
 
+def test_a_metric_knows_what_it_holds_later():
+    class Several(tk.metrics.Metric):
+        def __init__(self):
+            super().__init__()
+            self.first = self.add_variable((), "zeros", name="first")
+
+        def result(self):
+            return self.first
+
+    metric = Several()
+    assert ids(metric.variables) == [id(metric.first)]
+    second = metric.add_variable((), "ones", name="second")
+    assert ids(metric.variables) == ids([metric.first, second])
+    metric.inner = [tk.metrics.Mean()]
+    metric.loose = tk.Variable(5.0)
+    inner = metric.inner[0].variables
+    assert ids(metric.variables) == ids([metric.first, second, metric.loose, *inner])
+    metric.inner[0].update_state(3.0)
+    metric.inner.append(tk.metrics.Sum())
+    metric.inner[1].update_state(4.0)
+    metric.reset_state()
+    assert [float(v.numpy()) for v in metric.variables] == [0, 1, 0, 0, 0, 0]
+    del metric.loose
+    metric.inner.pop()
+    assert ids(metric.variables) == ids([metric.first, second, *inner])
+
+
+def test_what_was_gathered_is_not_stored():
+    metric = tk.metrics.Mean()
+    assert len(metric.variables) == 2
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert not other.__dict__["_gathered"].lists
+        assert not {id(v) for v in other.variables} & {id(v) for v in metric.variables}
+
+
 def test_what_is_taken_out_is_let_go():
     model = tk.Model()
     model.part = Holder()

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trainkit.core.errors import ConfigError
-from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
+from trainkit.core.trackable import (
+    Trackable,
+    TrackedDict,
+    TrackedList,
+    TrackedTuple,
+    gathered_lists,
+)
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
 
@@ -77,31 +83,6 @@ def forget_parts(layer: Any) -> None:
     """Forget what was gathered of `layer`, whose parts are others now."""
     layer.__dict__["_parts_of"] = None
     CHANGES.parts += 1
-
-
-class GatheredLists:
-    """Lists that were gathered from a tree of parts, good until a part anywhere is another.
-
-    Args:
-        parts: `CHANGES.parts` before they were gathered.
-    """
-
-    __slots__ = ("lists", "parts")
-
-    def __init__(self, parts: int) -> None:
-        self.parts = parts
-        self.lists: dict[Any, list[Any]] = {}
-
-
-def gathered_lists(root: Any) -> dict[Any, list[Any]]:
-    """The lists gathered from a layer and what is inside, by name, which still hold.
-
-    Who gathers one asks first, and adds it then: so it counts as older than all changes meanwhile.
-    """
-    cached: GatheredLists | None = root.__dict__.get("_gathered")
-    if cached is None or cached.parts != CHANGES.parts:
-        cached = root.__dict__["_gathered"] = GatheredLists(CHANGES.parts)
-    return cached.lists
 
 
 def _parts_of(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.core.trackable import traverse
+from trainkit.core.trackable import gathered_lists, traverse
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
@@ -74,7 +74,7 @@ def takes_training(function: Callable[..., Any]) -> bool:
 
 def held_metrics(layer: Any) -> list[Any]:
     """The metrics held as attributes of a model or of a layer inside, without compiled ones."""
-    lists = tracking.gathered_lists(layer)
+    lists = gathered_lists(layer)
     metrics = lists.get("held_metrics")
     if metrics is None:
         metrics, tells_changes = _gather_held_metrics(layer)
