@@ -153,3 +153,22 @@ def test_errors_say_what_is_wrong():
         ops.qr(np.eye(2), mode="r")
     with pytest.raises(InvalidArgumentError, match="tol must be 0 or more"):
         ops.matrix_rank(np.eye(2), tol=-1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_singular_values_of_nan_are_nan(dtype):
+    x = np.stack([[[np.nan, 1], [2, 3]], 2 * np.eye(2)])
+    x = tk.constant(x, dtype)
+    compiled = tk.function(ops.svd)
+    for results in (ops.svd(x), compiled(x), [ops.svd(x, compute_uv=False)], [ops.pinv(x)]):
+        for result in results:
+            assert np.isnan(result[0].numpy()).all()
+            assert not np.isnan(result[1].numpy()).any()
+    np.testing.assert_allclose(ops.pinv(x)[1], np.eye(2) / 2, rtol=1e-3)
+    assert np.isnan(ops.norm(x[0], 2).numpy())
+    assert ops.matrix_rank(x).numpy().tolist() == [0, 2]
+
+
+def test_eigenvalues_of_nan_are_refused():
+    with pytest.raises(ValueError, match="did not converge"):
+        ops.eig(np.full((2, 2), np.nan))

@@ -9,7 +9,6 @@ gradient is left out there.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from trainkit.ops.linear_algebra.matrices import (
     lapack,
     like_matrices,
     matrices,
+    nan_where_lapack_fails,
     safe_reciprocal,
     times,
 )
@@ -59,11 +59,7 @@ def _cholesky(xp: ArrayModule, x: Array, *, or_nan: bool = False) -> Array:
     except np.linalg.LinAlgError:
         if not or_nan:
             raise
-        # LAPACK does not say which ones of a stack have failed.
-        y = xp.full_like(x, xp.nan)
-        for index in np.ndindex(x.shape[:-2]):
-            with suppress(np.linalg.LinAlgError):
-                y[index] = xp.linalg.cholesky(x[index])
+        y = nan_where_lapack_fails(xp, xp.linalg.cholesky, x)
     return y
 
 

@@ -286,7 +286,7 @@ def _pinv_rule(x: Spec, *, rcond: float) -> Spec:
 
 
 @primitive(_pinv_rule, name="pinv", semantics=MATRIX)
-@lapack("the singular value decomposition did not converge")
+@lapack(None)
 def _pinv(xp: ArrayModule, x: Array, *, rcond: float) -> Array:
     """The Moore-Penrose inverses; singular values up to `rcond` times the greatest count as 0."""
     return xp.linalg.pinv(x, rcond)
@@ -328,7 +328,7 @@ def pinv(x: TensorLike, rcond: float | None = None) -> Tensor:
             10 max(n, m) epsilon.
 
     Returns:
-        A tensor (..., m, n).
+        A tensor (..., m, n), NaN for a matrix that has a NaN.
 
     Raises:
         ShapeError: `x` has fewer than two axes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import wraps
 from typing import Any
 
@@ -103,8 +103,30 @@ def _strictly(xp: ArrayModule) -> AbstractContextManager[Any]:
     return context
 
 
-def lapack(failure: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a kernel calculate short floats in float32 and say `failure` when LAPACK gives up."""
+def nan_where_lapack_fails(xp: ArrayModule, kernel: Callable[[Array], Any], x: Array) -> Any:
+    """What `kernel` gives for the matrices `x`, with NaN for those of which LAPACK gives up.
+
+    It does not say which ones of a stack they are, so this goes from matrix to matrix.
+    """
+    example = kernel(xp.eye(*x.shape[-2:], dtype=x.dtype))
+    single = not isinstance(example, tuple)
+    parts = [
+        xp.full((*x.shape[:-2], *part.shape), xp.nan, part.dtype)
+        for part in ([example] if single else example)
+    ]
+    for index in np.ndindex(x.shape[:-2]):
+        with suppress(np.linalg.LinAlgError):
+            of_one = kernel(x[index])
+            for part, value in zip(parts, [of_one] if single else of_one, strict=True):
+                part[index] = value
+    return parts[0] if single else tuple(parts)
+
+
+def lapack(failure: str | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a kernel calculate short floats in float32 and say `failure` when LAPACK gives up.
+
+    Without anything to say, matrices of which it gives up have NaN as their results.
+    """
 
     def declare(kernel: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(kernel)
@@ -117,6 +139,12 @@ def lapack(failure: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 with _strictly(xp):
                     result = kernel(xp, *arrays, **settings)
             except np.linalg.LinAlgError as error:
+                if failure is None:
+                    with _strictly(xp):
+                        result = nan_where_lapack_fails(
+                            xp, lambda x: kernel(xp, x, **settings), arrays[0]
+                        )
+                    return _narrow(result, dtype) if short else result
                 name = kernel.__name__.strip("_")
                 raise InvalidArgumentError(
                     f"{name}: {failure} ({error}); the input has shape {arrays[0].shape}"

@@ -27,8 +27,6 @@ from trainkit.ops.math.elementwise import add, cast, multiply, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
 
-_FAILED = "the singular value decomposition did not converge"
-
 
 def _rank(n: int | None, m: int | None) -> int | None:
     return None if n is None or m is None else min(n, m)
@@ -46,7 +44,7 @@ def _svd_rule(x: Spec, *, full: bool) -> Any:
 
 
 @primitive(_svd_rule, name="svd", semantics=MATRIX)
-@lapack(_FAILED)
+@lapack(None)
 def _svd(xp: ArrayModule, x: Array, *, full: bool) -> Any:
     """Left vectors, singular values, and right vectors as rows."""
     u, s, vh = xp.linalg.svd(x, full_matrices=full)
@@ -57,7 +55,7 @@ def _svd(xp: ArrayModule, x: Array, *, full: bool) -> Any:
     lambda x: Spec((*x.shape[:-2], _rank(*x.shape[-2:])), shapes.float_dtype(x.dtype).real_dtype),
     semantics=MATRIX,
 )
-@lapack(_FAILED)
+@lapack(None)
 def singular_values(xp: ArrayModule, x: Array) -> Array:
     """The singular values alone, greatest first."""
     return xp.linalg.svd(shapes.as_float_array(x), compute_uv=False)
@@ -152,7 +150,7 @@ def svd(x: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> A
 
     Returns:
         `u` (..., n, n) or (..., n, k), `s` (..., k), greatest first, and `vh` (..., m, m) or (...,
-        k, m); only `s` without `compute_uv`.
+        k, m); only `s` without `compute_uv`. All are NaN for a matrix that has a NaN.
 
     Raises:
         ShapeError: `x` has fewer than two axes.
