@@ -15,7 +15,7 @@ def timed_program(session: Session, call: Callable[..., Any]) -> Callable[..., A
     timed = session.timed(call, lambda args: session.label("function", args[0].graph.name))
 
     def run(program: Any, *args: Any) -> Any:
-        session.programs[program.run.__code__] = program
+        session.programs[program.code] = program
         before = sys.gettrace()
         sys.settrace(_watch(session))
         try:

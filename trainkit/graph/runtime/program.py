@@ -53,6 +53,7 @@ class Program:
     Attributes:
         source: the generated Python text, a line per node.
         run: the function made of it: arrays by position, a list of arrays back.
+        code: the code object that frames of that function have.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Program:
         # by this name of a file `_place_of` knows the program's frame in a traceback
         exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
         run = namespace["run"]
+        self.code = run.__code__
         self.run: Callable[..., Any] = run if on_gpu or _is_small(graph) else aligned_run(run)
         if _VALUES_OF_SIZES in namespace:
             namespace[_SIZED] = ValuesOfSizes(namespace[_VALUES_OF_SIZES])
