@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -233,6 +234,14 @@ def raised(error: Any) -> Any:
     return exception
 
 
+def template_string(parts: tuple[Any, ...]) -> Any:
+    """A template string: texts, and tuples of what `Interpolation` takes."""
+    library = importlib.import_module("string.templatelib")  # Python has it from 3.14 on
+    return library.Template(
+        *[part if isinstance(part, str) else library.Interpolation(*part) for part in parts]
+    )
+
+
 EXPRESSIONS: dict[str, Any] = {
     "if_exp": if_exp,
     "and_": and_,
@@ -244,5 +253,6 @@ EXPRESSIONS: dict[str, Any] = {
     "not_eq": not_eq,
     "assert_stmt": assert_stmt,
     "raised": raised,
+    "template_string": template_string,
 }
 """What rewritten code calls in place of expressions, by the rewriter's names."""

@@ -19,7 +19,7 @@ def prepared(node: Any, ctx: Any) -> Any:
     Raises:
         ValueError: there is something that can't be rewritten, with its line.
     """
-    for step in (_Refusals, _Walrus, _LoopElse, _Expressions):
+    for step in (_Refusals, _Annotations, _Walrus, _LoopElse, _Expressions):
         node = step(ctx).visit(node)
     return node
 
@@ -38,6 +38,23 @@ class _Refusals(converter.Base):
 
     def visit_AsyncFor(self, node: Any) -> Any:
         raise ValueError(f"it has an `async for`{line_of(node)}")
+
+
+class _Annotations(converter.Base):
+    """Takes the types off assignments, which Python does not compute inside of a function.
+
+    What stands in a branch or a loop becomes a function, whose `nonlocal` names can't have any.
+    """
+
+    def visit_AnnAssign(self, node: Any) -> Any:
+        if node.value is None:
+            return ast.Pass()
+        assignment = ast.Assign(targets=[node.target], value=node.value)
+        anno.copyanno(node, assignment, anno.Basic.ORIGIN)
+        return ast.copy_location(assignment, node)
+
+    def visit_ClassDef(self, node: Any) -> Any:
+        return node  # its annotations are its fields
 
 
 class _Expressions(converter.Base):
@@ -70,6 +87,12 @@ class _Expressions(converter.Base):
             two=node.orelse,
         )
 
+    def visit_TemplateStr(self, node: Any) -> Any:
+        # Its node holds the source of each value beside it, and that is what would be written back.
+        self.generic_visit(node)
+        parts = ast.Tuple([_template_part(x) for x in node.values], ast.Load())
+        return templates.replace_as_expression("ag__.template_string(parts)", parts=parts)
+
     def visit_Compare(self, node: Any) -> Any:
         self.generic_visit(node)
         if len(node.ops) > 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
@@ -78,6 +101,20 @@ class _Expressions(converter.Base):
         return templates.replace_as_expression(
             f"ag__.{name}(item, items)", item=node.left, items=node.comparators[0]
         )
+
+
+def _template_part(part: Any) -> Any:
+    """A text as it is; for a value the arguments of its `Interpolation`."""
+    if isinstance(part, ast.Constant):
+        return part
+    conversion = ast.Constant(None if part.conversion < 0 else chr(part.conversion))
+    arguments = [
+        part.value,
+        ast.Constant(part.str),
+        conversion,
+        part.format_spec or ast.Constant(""),
+    ]
+    return ast.Tuple(arguments, ast.Load())
 
 
 # ---------------------------------------------------------------------- for ... else
