@@ -99,6 +99,7 @@ CORE_ORDER = [
     "values/call_signatures",
     "values/torch_names",
     "values/tf1_names",
+    "values/python_signatures",
     "values/config_text",
     "values/docstrings",
     "values/html_text",

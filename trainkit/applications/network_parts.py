@@ -13,6 +13,7 @@ from trainkit import activations, layers
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.later_imports import DeferredModule
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.models import Input, Model
 from trainkit.models.functional import source_inputs
 from trainkit.ops.convolutional.window_arguments import is_channels_first
@@ -260,7 +261,7 @@ def network_like(
         build: makes the model of a `Wanted`, `settings`, and what else `pattern` takes, by keyword.
         **settings: what sets this network apart in its family.
     """
-    signature = inspect.signature(pattern)
+    signature = signature_of(pattern)
     parameters = [
         parameter.replace(default=model_name) if parameter.name == "name" else parameter
         for parameter in signature.parameters.values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any, ParamSpec, overload
@@ -13,6 +12,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import Variable
 
 P = ParamSpec("P")
@@ -216,7 +216,7 @@ def fresh(y: Any) -> Tensor:
 
 
 def _takes_variables(backward: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(backward).parameters.values()
+    parameters = signature_of(backward).parameters.values()
     return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 

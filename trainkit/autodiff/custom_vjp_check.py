@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from trainkit.core import nest
 from trainkit.core.devices import to_numpy
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, constant_from
+from trainkit.core.values.python_signatures import signature_of
 
 _TOLERANCE = {"float64": 1e-5, "float32": 1e-2, "float16": 1e-1, "bfloat16": 2e-1}
 _MOST_ELEMENTS = 64
@@ -54,7 +54,7 @@ def compare_with_differences(f: Callable[..., Any], args: Any, kwargs: dict[str,
 def _gradients_of(backward: Callable[..., Any], upstream: list[Any]) -> list[Any]:
     seeds = [constant_from(u) for u in upstream]
     # Asked beforehand: a `TypeError` of the call may be one of the rule's own.
-    parameter = inspect.signature(backward).parameters.get("variables")
+    parameter = signature_of(backward).parameters.get("variables")
     if parameter is not None and parameter.default is parameter.empty:
         gradients = backward(*seeds, variables=[])[0]
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
 from trainkit.core import nest
 from trainkit.core.dispatch import late_ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import Variable
 
 
@@ -18,7 +18,7 @@ def _positions(f: Callable[..., Any], params: Any, count: int) -> list[int]:
     """The positions of the arguments that `params` (positions, names, or `None` for all) means."""
     if params is None:
         return list(range(count))
-    names = list(inspect.signature(f).parameters)
+    names = list(signature_of(f).parameters)
     positions = []
     for p in params:
         if isinstance(p, str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.callbacks.monitoring import checked_mode, monitored, more_is_better, not_due
 from trainkit.core.process.console import say
+from trainkit.core.values.python_signatures import signature_of
 
 
 class LearningRateScheduler(Callback):
@@ -91,7 +91,7 @@ def rates_now(optimizer: Any) -> dict[str, float]:
 
 def _argument_count(function: Callable[..., Any]) -> int | None:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):
         return None
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):

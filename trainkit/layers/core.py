@@ -16,6 +16,7 @@ from trainkit.core.config_values import SafeModeScope, described_lambda, functio
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.output_specs import Replaceable
 
@@ -262,9 +263,7 @@ class Lambda(Layer):
         if output_shape is not None:
             self._output_shape = output_shape
         self.supports_masking = mask is not None
-        import inspect
-
-        names = inspect.signature(function).parameters
+        names = signature_of(function).parameters
         self._wants_mask = "mask" in names
         self._wants_training = "training" in names
 

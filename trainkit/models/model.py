@@ -19,6 +19,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, set_silently, traverse
 from trainkit.core.values import torch_names
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base import tracking
 from trainkit.layers.base.config import LAYERS
 from trainkit.layers.base.keras_tensor import KerasTensor
@@ -536,7 +537,7 @@ def _alone(shapes: Any) -> Any:
 @functools.cache
 def _made_from_ends(kind: Any) -> bool:
     """Whether a class is made by `kind(inputs, outputs, name=...)`, as `Model` itself."""
-    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    parameters = list(signature_of(kind.__init__).parameters.values())[1:]
     kinds = {p.kind for p in parameters}
     if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
         return True

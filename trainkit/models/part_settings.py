@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import inspect
 import json
 import warnings
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.values.attribute_state import text_of, value_of
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import Variable
 from trainkit.losses.loss import Loss
 from trainkit.optimizers.base.options import DEFAULTS
@@ -84,7 +84,7 @@ def _names_of(kind: Any) -> tuple[frozenset[str], frozenset[str]]:
     assigned: set[str] = set()
     for base in kind.__mro__:
         if "__init__" in vars(base) and base is not object:
-            arguments |= set(inspect.signature(vars(base)["__init__"]).parameters)
+            arguments |= set(signature_of(vars(base)["__init__"]).parameters)
         if is_of_package(base):
             assigned |= set(vars(base).get("__annotations__", ()))
             for function in vars(base).values():

@@ -11,6 +11,7 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.input_spec import any_batch
 
@@ -107,7 +108,7 @@ def default_signatures(model: Any) -> dict[str, Any]:
 def _needed_arguments(call: Callable[..., Any]) -> list[str]:
     """The arguments that a call can't do without."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(call).parameters.values()
+    parameters = signature_of(call).parameters.values()
     return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
 
 

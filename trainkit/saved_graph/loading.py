@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from trainkit.core import dtypes, nest
 from trainkit.core.errors import CheckpointError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, wrap_on_device
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import Variable
 from trainkit.graph.control_flow import cond_vjp as cond_vjp  # registers cond
 from trainkit.graph.control_flow import custom_gradient as custom_gradient
@@ -253,7 +253,7 @@ class GraphReader:
         }
         if primitive.is_ufunc and len(inputs) != primitive.kernel.nin:
             raise self.refuse(f"{primitive.name!r} does not take {len(inputs)} values")
-        parameters = () if primitive.is_ufunc else inspect.signature(primitive.body).parameters
+        parameters = () if primitive.is_ufunc else signature_of(primitive.body).parameters
         for key in settings:
             if key not in parameters:
                 raise self.refuse(f"{primitive.name!r} has no setting {key[:40]!r}")

@@ -10,7 +10,6 @@ needs no HDF5.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -35,6 +34,7 @@ from trainkit.checkpoints.format.positioned_io import (
 from trainkit.checkpoints.interruption import SignalsHeld
 from trainkit.core.dtypes import bfloat16
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.values.python_signatures import signature_of
 
 FORMAT = "trainkit"
 VERSION = "1"
@@ -124,7 +124,7 @@ class CheckpointOptions:
 
 def _parameters(call: Callable[..., Any]) -> int:
     """How many arguments `call` has to be given, as TensorFlow counts them: all that it takes."""
-    return len(inspect.signature(call).parameters)
+    return len(signature_of(call).parameters)
 
 
 def after_writing(path: str, options: CheckpointOptions | None) -> None:

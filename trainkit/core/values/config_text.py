@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import reprlib
 from collections.abc import Mapping
 from typing import Any
+
+from trainkit.core.values.python_signatures import signature_of
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -27,7 +28,7 @@ def call_text(kind: type, settings: Mapping[str, Any]) -> str:
         settings: values by the names of its constructor's arguments.
     """
     try:
-        parameters = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
+        parameters = signature_of(kind.__init__).parameters  # type: ignore[misc]
     except (TypeError, ValueError):
         parameters = {}  # type: ignore[assignment]
     texts = []
@@ -56,7 +57,7 @@ def config_text(owner: Any) -> str:
 def attributes_text(owner: Any) -> str:
     """`call_text` of an object whose arguments are kept as the attributes of their names."""
     try:
-        names = list(inspect.signature(type(owner).__init__).parameters)[1:]
+        names = list(signature_of(type(owner).__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
     attributes = vars(owner)

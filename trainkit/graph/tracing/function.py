@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import copyreg
 import functools
-import inspect
 import sys
 import warnings
 import weakref
@@ -24,6 +23,7 @@ from trainkit.core.process import forks
 from trainkit.core.process.garbage import no_collections
 from trainkit.core.user_frames import user_line
 from trainkit.core.values.html_text import tag
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
 from trainkit.graph.control_flow.host_calls import (
@@ -162,7 +162,7 @@ class Function:
 
     def _for_instance(self, reference: Callable[[], Any]) -> Function:
         function = self.python_function
-        signature = inspect.signature(function)
+        signature = signature_of(function)
         parameters = list(signature.parameters.values())[1:]
 
         @functools.wraps(function)

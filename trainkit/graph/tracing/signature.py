@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import inspect
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
@@ -19,6 +18,7 @@ from trainkit.core.devices import Device
 from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.values.python_signatures import signature_of
 
 VALUES = (bool, int, float, complex, str, bytes, type(None), range, TensorShape)
 
@@ -186,7 +186,7 @@ class Arguments:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.signature = inspect.signature(function)
+        self.signature = signature_of(function)
         parameters = list(self.signature.parameters.values())
         self.names = [p.name for p in parameters]
         self.simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)

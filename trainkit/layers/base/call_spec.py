@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base.nested_shapes import has_shape, shapes_of
 
 # A position no call reaches, so that `len(args) > position` needs no test for None before it.
@@ -34,7 +35,7 @@ class CallSpec:
 
     def __init__(self, kind: type, base: type) -> None:
         call: Any = kind.call  # type: ignore[attr-defined]
-        parameters = list(inspect.signature(call).parameters.values())[1:]
+        parameters = list(signature_of(call).parameters.values())[1:]
         positional = [
             p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
@@ -110,7 +111,7 @@ def call_spec_of(kind: type, base: type) -> CallSpec:
 
 
 def _names_of(method: Any) -> list[str]:
-    parameters = list(inspect.signature(method).parameters.values())[1:]
+    parameters = list(signature_of(method).parameters.values())[1:]
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -11,6 +10,7 @@ import numpy as np
 
 from trainkit.core.config_values import described_lambda
 from trainkit.core.registry import Registry, deserialize_object, serialize_object, serialize_setting
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base.dtype_policy import policy_of
 from trainkit.layers.quantized.quantization import read_config
 
@@ -42,7 +42,7 @@ def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
         init = base.__dict__.get("__init__")
         if init is None:
             continue
-        parameters = list(inspect.signature(init).parameters.values())[1:]
+        parameters = list(signature_of(init).parameters.values())[1:]
         ours = base.__module__.startswith("trainkit.")
         for p in parameters:
             if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
@@ -103,14 +103,14 @@ def arguments_of(
     """
     try:
         bound: dict[str, Any] = (
-            inspect.signature(type(target).__init__)
+            signature_of(type(target).__init__)
             .bind(None, *init_arguments[0], **init_arguments[1])
             .arguments
         )
     except TypeError:
         bound = {}
     # Arguments that went through **kwargs count by their own names.
-    for name, parameter in inspect.signature(type(target).__init__).parameters.items():
+    for name, parameter in signature_of(type(target).__init__).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             bound = {**bound, **bound.get(name, {})}
     config: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from trainkit.core import nest
@@ -10,6 +9,7 @@ from trainkit.core.errors import OpError
 from trainkit.core.names import near_names
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import traverse
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base import tracking
 
 _MOST_WEIGHTS = 4
@@ -54,7 +54,7 @@ def nearest_argument(kind: type, name: str) -> str:
     names: set[str] = set()
     for base in kind.__mro__:
         if "__init__" in vars(base):
-            names |= set(inspect.signature(vars(base)["__init__"]).parameters)
+            names |= set(signature_of(vars(base)["__init__"]).parameters)
     names -= {"self", "args", "kwargs"}
     near = near_names(name, names, 1)
     return f" (did you mean {near[0]!r}?)" if near else ""

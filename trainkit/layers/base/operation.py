@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.errors import ConfigError
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base.layer import Layer
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -51,7 +51,7 @@ class Operation(Layer):
         # Called by the get_config of a subclass, which adds what it was made with.
         if kind.get_config is not Operation.get_config:
             return {"name": self.name}
-        signature = inspect.signature(kind.__init__)
+        signature = signature_of(kind.__init__)
         bound = signature.bind(self, *self._init_arguments[0], **self._init_arguments[1])
         bound.apply_defaults()
         config: dict[str, Any] = {"name": self.name}

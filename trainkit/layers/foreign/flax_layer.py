@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.interop.packages import flax_for, jax_for
 from trainkit.layers.foreign.jax_layer import JaxLayer
 
@@ -108,7 +108,7 @@ def _arguments(module: Any, method: Any) -> tuple[str, ...]:
     function = getattr(module, method or "__call__", None) if not callable(method) else method
     if function is None:
         raise ValueError(f"FlaxLayer: {type(module).__name__} has no method {method!r}")
-    names = tuple(inspect.signature(function).parameters)
+    names = tuple(signature_of(function).parameters)
     if "inputs" not in names:
         raise ValueError(
             f"FlaxLayer: the method has the arguments {', '.join(names) or 'none'}; it must have "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import set_silently
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import Variable
 from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
@@ -361,7 +361,7 @@ def _names(
     """
     if not callable(fn):
         raise TypeError(f"JaxLayer: {role} must be a function, got {fn!r}")
-    names = tuple(inspect.signature(fn).parameters)
+    names = tuple(signature_of(fn).parameters)
     wrong = [name for name in names if name not in allowed]
     missing = [name for name in needed if name not in names]
     if wrong or missing:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import cache
 from typing import Any
 
 from trainkit.core.values.docstrings import describe_arguments
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.values.type_aliases import (
     ActivationLike,
     ConstraintLike,
@@ -22,7 +22,7 @@ from trainkit.layers.rnn.rnn import RNN
 
 @cache
 def _cell_arguments(kind: Any) -> frozenset[str]:
-    names = inspect.signature(kind).parameters
+    names = signature_of(kind).parameters
     return frozenset(names) - {"kwargs"}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from trainkit.core.trackable import gathered_lists, traverse
 from trainkit.core.values.attribute_state import CHANGES
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Metric
@@ -68,7 +68,7 @@ class StepCache:
 
 def takes_training(function: Callable[..., Any]) -> bool:
     """Whether a function has an argument `training`, or takes any."""
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     return "training" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 

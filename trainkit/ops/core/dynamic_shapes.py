@@ -8,7 +8,6 @@ through it: the node of the gradient runs the function again, under a tape.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -25,6 +24,7 @@ from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.python_signatures import signature_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -234,7 +234,7 @@ def needs_values(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from trainkit.core import nest
 from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.ops.core.dynamic_shapes import later
 
 P = ParamSpec("P")
@@ -31,7 +31,7 @@ def one_node(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -73,7 +73,7 @@ def sizes_later(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -7,7 +7,6 @@ are, which is compiled to one pass over memory; this way runs operation by opera
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.tensor import convert_to_tensor, wrap
 from trainkit.core.trackable import Trackable
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.overwriting import is_overwritten
 
@@ -206,7 +206,7 @@ def assigns(optimizer: AssigningSteps) -> bool:
 @functools.cache
 def _takes_rate(kind: Any) -> bool:
     """Whether `update_step` wants the learning rate; that of TensorFlow 2.11 does not."""
-    parameters = inspect.signature(kind.update_step).parameters.values()
+    parameters = signature_of(kind.update_step).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     # with itself, gradient and variable there are three
     return len(positional) > 3 or any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -8,7 +8,6 @@ or CuPy or, while a graph is traced, on tensors.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -26,6 +25,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.values import torch_names
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.values.html_text import Html, table, tag
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.kernels.threads.malloc import lasting_memory
 from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
@@ -224,7 +224,7 @@ class Optimizer(OutsideState):
 
     def _one_rate(self, learning_rate: Any, lr: Any) -> Any:
         # the default is no choice of the user's, so `lr` may replace it
-        default = inspect.signature(type(self).__init__).parameters["learning_rate"].default
+        default = signature_of(type(self).__init__).parameters["learning_rate"].default
         if learning_rate is not default and learning_rate != default:
             raise TypeError(
                 f"{type(self).__name__}: learning_rate={learning_rate!r} and lr={lr!r} are the "

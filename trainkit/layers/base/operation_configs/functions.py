@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
+from trainkit.core.values.python_signatures import signature_of
 from trainkit.layers.base.operation_configs.keras_rules import Arguments, Written, keras_class
 
 _PIXELS = "data_format"
@@ -76,7 +76,7 @@ def call_as_keras(
     if name not in _CLASSES:
         return None
     path, names = _CLASSES[name]
-    bound = inspect.signature(function).bind(*args, **kwargs).arguments
+    bound = signature_of(function).bind(*args, **kwargs).arguments
     # Keras's class takes the settings, its call the operands; here one call takes both.
     settings = {key: bound[key] for key in names.split() if key in bound}
     operands = tuple(value for key, value in bound.items() if key not in settings)
