@@ -22,7 +22,8 @@ class PyDataset:
     Args:
         workers: how many threads or processes make batches ahead; with 1 thread none is made ahead.
         use_multiprocessing: processes rather than threads; each has a copy of the data set as it is
-            when the epoch begins, so it must be possible to pickle it.
+            when the epoch begins, so it must be possible to pickle it. Python begins such processes
+            anew, on Linux from 3.14 on: a script calls `fit` below `if __name__ == "__main__":`.
         max_queue_size: how many batches are made ahead at most.
 
     Raises:
