@@ -10,7 +10,7 @@ those of `trainkit` itself; those that would mean something else there are left 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +107,9 @@ def placeholder(dtype: DTypeLike, shape: Any = None, name: str | None = None) ->
     return graph.add_input(Spec(dims, dtypes.as_dtype(dtype)), name or "Placeholder")
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> GraphTensor:
+def placeholder_with_default(
+    input: TensorLike, shape: Sequence[int | None], name: str | None = None
+) -> GraphTensor:
     """A tensor of the graph that `Session.run` may be fed with, and that has a value otherwise.
 
     Args:

@@ -86,7 +86,7 @@ def trainable_variables() -> list[Variable]:
     return [variable for variable in global_variables() if variable.trainable]
 
 
-def add_to_collection(name: str, value: Any) -> None:
+def add_to_collection(name: str, value: object) -> None:
     """Put something at the end of a list that the default graph keeps.
 
     Args:

@@ -8,7 +8,7 @@ and what was made under `control_dependencies` is computed in the stage after.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Session:
         6.0
     """
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: object = None) -> None:
         if target:
             raise InvalidArgumentError(
                 f"Session: target {target!r}: only sessions of this process are supported"
@@ -71,7 +71,7 @@ class Session:
         """End the session; it runs nothing after that."""
         self._closed = True
 
-    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
+    def run(self, fetches: object, feed_dict: Mapping[Any, Any] | None = None) -> Any:
         """The values of `fetches`.
 
         Each operation runs once. Tensors and variables have the values from before, but for what
@@ -117,7 +117,7 @@ class Session:
 class InteractiveSession(Session):
     """A session that `eval` and `run` use from here on, until it is closed."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: object = None) -> None:
         super().__init__(target, graph, config)
         SESSIONS.append(self)
 

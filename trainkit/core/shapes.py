@@ -215,6 +215,9 @@ def wide_float_dtype(dtype: DType) -> DType:
     return dtypes.float64 if dtype == dtypes.int64 else float_dtype(dtype)
 
 
+NUMBERS_BROADCAST = (broadcast, floating_broadcast, wide_floating_broadcast)
+"""The rules of numbers from numbers by element; the promoted dtype, or its float, is promised."""
+
 FLOAT_DTYPES: dict[Any, Callable[[DType], DType]] = {
     floating: float_dtype,
     floating_broadcast: float_dtype,

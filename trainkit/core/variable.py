@@ -35,7 +35,7 @@ from trainkit.core.values.python_values import short_text
 
 if TYPE_CHECKING:
     from trainkit.core.dispatch.operator_types import Operators
-    from trainkit.core.values.type_aliases import DTypeLike
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 else:
     Operators = object
 
@@ -278,19 +278,20 @@ class Variable(RowUpdates, Trackable, Operators):
         value = property(partial(Reading, methodcaller("_read")), doc=Reading.__doc__)
 
     @property
-    def initializer(self) -> Any:
+    def initializer(self) -> object:
         """In a graph of version 1 the operation that gives the initial value, else `None`."""
         return self._initializer
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: object = None) -> np.ndarray[Any, Any]:
         """The value as a NumPy array, as of a tensor of version 1.
 
         Args:
             session: there is one value for all of them, so it is not asked.
         """
-        return self.numpy()
+        array: np.ndarray[Any, Any] = self.numpy()
+        return array
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: TensorLike, session: object = None) -> None:
         """Give it a value at once, also while a graph of version 1 is being built.
 
         Args:

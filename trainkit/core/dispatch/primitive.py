@@ -187,12 +187,7 @@ class Primitive:
         self.array_vjps: Any = None  # made from the rules by the backward pass
         self.given_rules: tuple[Rule | None, ...] | None = None
         self.given_joint: Rule | None = None
-        self.broadcasts = shape_rule in (
-            shapes.broadcast,
-            shapes.broadcast_bool,
-            shapes.floating_broadcast,
-            shapes.wide_floating_broadcast,
-        )
+        self.broadcasts = shape_rule in (*shapes.NUMBERS_BROADCAST, shapes.broadcast_bool)
         self.is_ufunc = isinstance(kernel, np.ufunc)
         self.passes_errors = False
         self.input_names: tuple[str, ...] = ()
@@ -319,7 +314,7 @@ class Primitive:
         ):
             return result
         # The dtype without the rule, which would broadcast shapes that NumPy has broadcast already.
-        if self.broadcasts:  # and not to bools
+        if self.shape_rule in shapes.NUMBERS_BROADCAST:
             promised_dtype = dtypes.result_type(*arrays)
             if self.facets.promotion == FLOATS:
                 promised_dtype = self.float_dtype(promised_dtype)

@@ -142,7 +142,7 @@ def print_(
     sep: str = " ",
     end: str = "\n",
     name: str | None = None,
-) -> Any:
+) -> object:
     """Print tensors and other values, now or, inside a traced function, each time the graph runs.
 
     In a graph of version 1 it gives an operation that a session runs.

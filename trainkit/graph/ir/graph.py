@@ -12,7 +12,7 @@ any variable, they are stored and read by nodes: see `variable_access`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
@@ -34,6 +34,9 @@ from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
 from trainkit.graph.ir.watched_tensors import is_watched, watched_constant
 from trainkit.ops.math.update_weights import Rule, update_weights
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 class Above:
@@ -324,7 +327,7 @@ class Graph(NodeList):
         self._note_assigned(slot, now)
         return None
 
-    def assign_from_part(self, variable: Variable, value: Any) -> None:
+    def assign_from_part(self, variable: Variable, value: TensorLike) -> None:
         """Let `variable` have what a branch, or the body of a loop, has assigned to it."""
         if self.by_hand is not None and not variable._goes_on:
             self.by_hand.assign_with(variable, value)
@@ -338,7 +341,7 @@ class Graph(NodeList):
         self.by_hand.results[node] = operation
         return node.outputs[0]
 
-    def begin_dependents(self, operations: Sequence[Any]) -> Any:
+    def begin_dependents(self, operations: Sequence[Any]) -> tuple[tuple[Any, ...], int]:
         """Let what is added to a graph built by hand from here on come after operations.
 
         Returns:
@@ -349,7 +352,7 @@ class Graph(NodeList):
         self.by_hand.run_before = (*mark[0], group_of(operations))
         return mark
 
-    def end_dependents(self, mark: Any) -> None:
+    def end_dependents(self, mark: tuple[tuple[Any, ...], int]) -> None:
         """End what `begin_dependents` began."""
         assert self.by_hand is not None
         before, start = mark

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
+
+if TYPE_CHECKING:
+    from trainkit.compat.v1_session import Session
+    from trainkit.graph.ir.graph import Graph
 
 SESSIONS: list[Any] = []
 """The sessions that are entered, the innermost last; `eval` and `run` use that."""
@@ -127,7 +131,9 @@ class SessionOperation:
         self._spec = spec
         self._result: Any = None
 
-    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+    def run(
+        self, feed_dict: Mapping[Any, Any] | None = None, session: Session | None = None
+    ) -> None:
         """Run it in the session that is entered, or another.
 
         Args:
@@ -159,13 +165,16 @@ class SessionOperation:
 
     def belong_to(self, tensors: Iterable[Any]) -> None:
         """Let it be run whenever one of some tensors of the graph is computed."""
+        graph = self.graph
+        by_hand: HandBuilt | None = None if graph is None else graph.by_hand
+        assert by_hand is not None
         for x in tensors:
             node = getattr(x, "node", None)
             if node is not None:
-                self.graph.by_hand.effects.setdefault(node, []).append(self)
+                by_hand.effects.setdefault(node, []).append(self)
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> Graph | None:
         """The graph that it belongs to, `None` once that is gone."""
         return None if self._graph is None else self._graph()
 

@@ -82,7 +82,7 @@ def assert_equal(
     message: str | None = None,
     summarize: Any = None,
     name: str | None = None,
-) -> Any:
+) -> object:
     """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting.
 
     Example:
@@ -103,7 +103,7 @@ class _Comparison(Protocol):
         message: str | None = None,
         summarize: Any = None,
         name: str | None = None,
-    ) -> Any: ...
+    ) -> object: ...
 
 
 class _SignCheck(Protocol):
@@ -113,7 +113,7 @@ class _SignCheck(Protocol):
         message: str | None = None,
         summarize: Any = None,
         name: str | None = None,
-    ) -> Any: ...
+    ) -> object: ...
 
 
 def _describe(function: Any, name: str, condition: str, example: str) -> Any:
@@ -136,7 +136,7 @@ def _comparison(name: str, symbol: str, holds: Holds, example: str) -> _Comparis
         message: str | None = None,
         summarize: Any = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> object:
         return _compare(check.__name__, symbol, holds, x, y, message)
 
     condition = f"x {symbol} y for all elements, after broadcasting"
@@ -148,7 +148,7 @@ def _sign(name: str, symbol: str, holds: Holds, elements: str, example: str) -> 
 
     def check(
         x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
-    ) -> Any:
+    ) -> object:
         return _compare(check.__name__, symbol, holds, x, 0, message)
 
     return cast(_SignCheck, _describe(check, name, f"all elements are {elements}", example))
@@ -173,7 +173,7 @@ def assert_near(
     message: str | None = None,
     summarize: Any = None,
     name: str | None = None,
-) -> Any:
+) -> object:
     """Raise `InvalidArgumentError` unless |x - y| <= atol + rtol * |y| for all elements.
 
     Args:
@@ -417,7 +417,7 @@ def _check_size(
         _fail("assert_shapes", message, f"shape {tuple(expected)} is needed, it is {actual}")
 
 
-def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> Any:
+def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> object:
     """Raise `InvalidArgumentError` with `data` in its text unless all of `condition` holds.
 
     Args:

@@ -17,7 +17,7 @@ from trainkit.core.process import forks
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
-from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape
+from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 from trainkit.core.variable import Variable
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.shaping import reshape, sizes_to_fill
@@ -148,7 +148,7 @@ class Generator(Trackable, DrawSource):
         zero = convert_to_tensor(np.zeros(2, np.uint64))
         return [type(self)(state=concatenate([zero, keys[i : i + 1]])) for i in range(int(count))]
 
-    def skip(self, delta: Any) -> Tensor:
+    def skip(self, delta: TensorLike) -> Tensor:
         """Leave out `delta` blocks of four words.
 
         A draw takes as many blocks as its numbers need, so `skip(n)` leads to another place than
