@@ -48,8 +48,8 @@ def test_gradients_of_a_function_that_is_called_under_a_tape_run_it_once():
         assert len(calls) == run
 
 
-def test_gradients_of_calls_in_a_loop_run_each_once():
-    square, calls = _counted(lambda x: x * x)
+def _slope_of_three_calls(square):
+    """A function of x: the gradient of what a loop makes of it by three calls."""
 
     @tk.function
     def slope(x):
@@ -59,6 +59,14 @@ def test_gradients_of_calls_in_a_loop_run_each_once():
             for _ in tk.range(3):
                 y = _square_in_python(square)(y)
         return tape.gradient(y, x)
+
+    return slope
+
+
+def test_gradients_of_calls_in_a_loop_run_each_once():
+    square, calls = _counted(lambda x: x * x)
+
+    slope = _slope_of_three_calls(square)
 
     for run in range(1, 3):
         assert float(slope(tk.constant(1.5))) == 8 * 1.5**7
@@ -69,14 +77,7 @@ def test_gradients_of_a_loop_with_more_calls_than_tapes_are_held_come_from_new_c
     monkeypatch.setattr(host_tapes, "MOST_ORPHANS", 2)
     square, calls = _counted(lambda x: x * x)
 
-    @tk.function
-    def slope(x):
-        with tk.GradientTape() as tape:
-            tape.watch(x)
-            y = x
-            for _ in tk.range(3):
-                y = _square_in_python(square)(y)
-        return tape.gradient(y, x)
+    slope = _slope_of_three_calls(square)
 
     assert float(slope(tk.constant(1.5))) == 8 * 1.5**7
     assert len(calls) == 4

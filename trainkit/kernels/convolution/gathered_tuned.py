@@ -8,7 +8,7 @@ once. A batch is gone through in pieces, whose sizes follow from the shapes alon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -135,16 +135,24 @@ def _by_positions(w: Windows, g: Array, kernel: Array) -> Array | None:
     weights = owned(kernel).reshape(-1, channels, filters)[::-1]
     sums: list[Array] = []
     for _, rows in _pieces(w, g):
-        total: Array = None
-        for i, weight in enumerate(weights):
-            part = rows[:, i * filters : (i + 1) * filters]
-            product = bfloat16_tuned.product(part, weight.T, dtype=_F32)
-            if product is None:
-                return None
-            total = product if total is None else np.add(total, product, total)
+        parts = (rows[:, i * filters : (i + 1) * filters] for i in range(len(weights)))
+        total = _sum_of_products((x, y.T) for x, y in zip(parts, weights, strict=True))
+        if total is None:
+            return None
         sums.append(total)
     y = sums[0] if len(sums) == 1 else np.concatenate(sums)
     return cast_array(y, _BF16).reshape(len(g), *w.out, channels)
+
+
+def _sum_of_products(factors: Iterable[tuple[Array, Array]]) -> Array | None:
+    """The sum of the products of pairs of matrices, of float32; `None` without a kernel."""
+    total: Array | None = None
+    for x, w in factors:
+        product = bfloat16_tuned.product(x, w, dtype=_F32)
+        if product is None:
+            return None
+        total = product if total is None else np.add(total, product, total)
+    return total
 
 
 def _spread_windows(w: Windows, g: Array, kernel: Array) -> Array | None:
@@ -186,10 +194,8 @@ def kernel_gradient(w: Windows, x: Array, g: Array) -> Array | None:
         g: the gradient by the results, of bfloat16.
     """
     channels, filters = x.shape[-1], g.shape[-1]
-    grads, total = owned(g), None
-    for piece, rows in _pieces(w, x):
-        product = bfloat16_tuned.product(rows.T, grads[piece].reshape(-1, filters), dtype=_F32)
-        if product is None:
-            return None
-        total = product if total is None else np.add(total, product, total)
+    grads = owned(g)
+    total = _sum_of_products(
+        (rows.T, grads[piece].reshape(-1, filters)) for piece, rows in _pieces(w, x)
+    )
     return None if total is None else total.reshape(*w.window, channels, filters)

@@ -271,17 +271,15 @@ class WeightHolder(Trackable):
 
     def _untrack_variable(self, variable: Variable) -> None:
         """Let `variable` be no weight of this layer any more."""
-        forget_parts(self)
         self._own[:] = [v for v in self._own if v is not variable]
-        CHANGES.parts += 1
+        forget_parts(self)
 
     def __delattr__(self, name: str) -> None:
         value = self.__dict__.get(name)
-        forget_parts(self)
         object.__delattr__(self, name)
         if isinstance(value, Variable):
             self._own[:] = [v for v in self._own if v is not value]
-        CHANGES.parts += 1
+        forget_parts(self)
 
     def parts(self) -> dict[str, Trackable]:
         """The trackable attributes by name, then weights that no attribute holds by theirs."""
