@@ -234,3 +234,25 @@ def test_the_shares_of_a_logsumexp_of_great_numbers_add_up_to_1():
     np.testing.assert_allclose(found, [[0.5, 0.5, 0]])
     small = gradient(lambda x: tk.reduce_logsumexp(x, 1), array(1, 2, 3)[None])
     np.testing.assert_allclose(small.sum(), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(2, -2), (2.0, -2.0), (tk.constant(2.0), -2.0), (2.0, tk.constant(-2.0))]
+)
+def test_bounds_the_wrong_way_round_give_the_lower_one(low, high):
+    x = array(-3, 0, 3)
+    for run in (lambda f: f, tk.function):
+        for clip in (ops.clip, tk.clip_by_value):
+            assert (
+                run(lambda v, clip=clip: clip(v, low, high))(tk.constant(x)).numpy().tolist()
+                == [2.0] * 3
+            )
+        assert not gradient(run(lambda v: ops.clip(v, low, high)), x).any()
+
+
+def test_bounds_the_wrong_way_round_send_the_gradient_to_the_lower_one():
+    bounds = [tk.constant(2.0), tk.constant(-2.0)]
+    with tk.GradientTape() as tape:
+        tape.watch(bounds)
+        y = tk.clip_by_value(array(-3, 0, 3), *bounds)
+    assert [g.numpy() for g in tape.gradient(y, bounds)] == [3.0, 0.0]

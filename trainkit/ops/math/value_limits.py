@@ -13,7 +13,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
-from trainkit.ops.math.elementwise import cast, keep_where, maximum, promoted
+from trainkit.ops.math.elementwise import cast, keep_where, minimum, promoted
 
 
 def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
@@ -48,23 +48,23 @@ _clip.gradients(_clip_gradient)
 
 @primitive(shapes.broadcast, semantics=ELEMENTWISE)
 def clip_by_tensors(xp: ArrayModule, x: Array, x_min: Array, x_max: Array) -> Array:
-    """Values below x_min become x_min, those above x_max become x_max; all three broadcast."""
-    return xp.minimum(xp.maximum(x, x_min), x_max)
+    """Values above x_max become x_max, then those below x_min become x_min; all three broadcast."""
+    return xp.maximum(xp.minimum(x, x_max), x_min)
 
 
 clip_by_tensors.gradients(
     lambda g, y, x, low, high: keep_where(
         g, logical_and(greater_equal(x, low), less_equal(x, high))
     ),
-    lambda g, y, x, low, high: keep_where(g, logical_and(less(x, low), less_equal(low, high))),
-    lambda g, y, x, low, high: keep_where(g, greater(maximum(x, low), high)),
+    lambda g, y, x, low, high: keep_where(g, less(minimum(x, high), low)),
+    lambda g, y, x, low, high: keep_where(g, logical_and(greater(x, high), less_equal(low, high))),
 )
 
 
 def clip(x: TensorLike, x_min: Any, x_max: Any) -> Tensor:
     """Limit the values of `x` to the range from `x_min` to `x_max`.
 
-    No gradient passes outside the range.
+    No gradient passes outside the range. Where `x_min` is above `x_max`, all values are `x_min`.
 
     Args:
         x: tensor of any shape.
@@ -81,6 +81,8 @@ def clip(x: TensorLike, x_min: Any, x_max: Any) -> Tensor:
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     weak = (int, float)
     if type(x_min) in weak and type(x_max) in weak:
+        if x_min > x_max:
+            x_max = x_min
         if type(x) is not Tensor or x._array.dtype.kind != "f":
             x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
             if x.dtype is dtypes.bfloat16:  # which NumPy widens beside a Python number
