@@ -90,3 +90,11 @@ def test_cumulative_logsumexp():
     np.testing.assert_allclose(
         ops.cumulative_logsumexp(x, reverse=True).numpy(), np.logaddexp.accumulate(x[::-1])[::-1]
     )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("size", [3, 500])
+def test_erfc_has_its_limits_at_the_infinities(dtype, size):
+    x = ops.cast(np.resize([np.inf, -np.inf, np.nan], size), dtype)
+    want = np.resize([0.0, 2.0, np.nan], size)
+    np.testing.assert_array_equal(ops.cast(ops.erfc(x), "float32").numpy(), want)
