@@ -164,3 +164,16 @@ def test_the_number_of_pieces_must_be_known():
     traced = tk.function(lambda n: ops.split(X, n), input_signature=[tk.TensorSpec((), "int32")])
     with pytest.raises(ValueError, match="how many pieces there are must be known"):
         traced(tk.constant(2))
+
+
+@pytest.mark.parametrize("unique", [tk.unique, tk.unique_with_counts])
+def test_different_values_have_no_gradient_in_functions_either(unique):
+    v = tk.Variable([1.0, 2.0, 2.0])
+
+    def slope():
+        with tk.GradientTape() as tape:
+            y = unique(v)[0] * 2.0
+        return tape.gradient(y, v)
+
+    assert slope() is None
+    assert tk.function(slope)() is None

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -45,3 +46,15 @@ def test_errors_say_what_is_wrong():
         ops.norm(X, 7, (0, 1))
     with pytest.raises(ShapeError, match="cdist: needs points"):
         ops.cdist([1.0], [2.0])
+
+
+def test_norms_of_integers_are_integers_in_tensorflow():
+    x = tk.constant([[3, -4], [1, 1]])
+    for y, want in [
+        (tk.math.reduce_euclidean_norm(x), 5),
+        (tk.norm(x, ord=1), 9),
+        (tk.norm(x, ord=np.inf, axis=1), [4, 1]),
+    ]:
+        assert y.dtype == "int32"
+        assert y.numpy().tolist() == want
+    assert tk.norm(x).dtype == "float32"

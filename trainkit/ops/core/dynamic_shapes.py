@@ -43,6 +43,7 @@ class Call:
             holds these in place of the call, as they are when it is saved.
         arguments: all arguments by name, where tensors stand as the numbers of inputs.
         origin: module and name of the function that was called.
+        has_gradients: whether a tape follows the function when it runs eagerly.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class Call:
         data: Callable[[], AsData] | None = None,
         arguments: Bound | None = None,
         origin: tuple[str, str] | None = None,
+        has_gradients: bool = True,
     ) -> None:
         self.origin = origin
+        self.has_gradients = has_gradients
         self._arguments = arguments
         self.name = name
         self.function = function
@@ -137,7 +140,7 @@ class BackwardCall(Call):
         super().__init__(f"{call.name}_gradient", self._run, specs)
 
     def __bool__(self) -> bool:
-        return any(self.smooth) and bool(self.positions)
+        return self._call.has_gradients and any(self.smooth) and bool(self.positions)
 
     def upstream(self, g: Sequence[Any]) -> list[Any]:
         """The gradients of the results that have one, of those of all results."""
@@ -183,6 +186,7 @@ def later(
     specs: Any,
     name: str | None = None,
     data: Callable[[Bound], AsData] | None = None,
+    has_gradients: bool = True,
 ) -> Any:
     """Call `function` when the graph that is being traced runs.
 
@@ -192,6 +196,7 @@ def later(
         specs: nest of `Spec`s, like the result.
         name: what listings and errors call it; by default the function's own.
         data: from all arguments to an operation and its settings that do the same.
+        has_gradients: whether a tape follows the function when it runs eagerly.
 
     Returns:
         The results, symbolic, nested like `specs`.
@@ -214,13 +219,16 @@ def later(
     flat = nest.flatten(specs)
     as_data = None if data is None else functools.partial(data, bound)
     origin = (function.__module__, function.__qualname__)
-    call = Call(name or function.__name__, run, flat, as_data, templates, origin)
+    call = Call(name or function.__name__, run, flat, as_data, templates, origin, has_gradients)
     results = with_values(*inputs, call=call)
     return nest.pack(specs, list(results))
 
 
 def needs_values(
-    *names: str, gives: Callable[[Bound], Any], data: Callable[[Bound], AsData] | None = None
+    *names: str,
+    gives: Callable[[Bound], Any],
+    data: Callable[[Bound], AsData] | None = None,
+    has_gradients: bool = True,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function that has to know the values of the arguments `names`.
 
@@ -231,6 +239,8 @@ def needs_values(
         gives: from all arguments by name to the nest of `Spec`s of the result.
         data: from all arguments to an operation and its settings that do the same for the arrays
             among them, or `None`: what a saved graph has in place of the call.
+        has_gradients: whether a tape follows the function when it runs eagerly; where it does not,
+            the gradient is `None` in a graph, too, and not zeros.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -245,7 +255,10 @@ def needs_values(
             values = [bound.arguments[name] for name in names]
             if not any(_is_symbolic(x) for x in nest.flatten(values)):
                 return function(*args, **kwargs)
-            result: R = later(function, bound.arguments, gives(bound.arguments), data=data)
+            arguments = bound.arguments
+            result: R = later(
+                function, arguments, gives(arguments), data=data, has_gradients=has_gradients
+            )
             return result
 
         return call

@@ -5,6 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -14,7 +15,7 @@ from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.linear_algebra.norms import length
 from trainkit.ops.linear_algebra.norms import norm as norm_
 from trainkit.ops.math.complex_parts import complex_from, conj, imag, real
-from trainkit.ops.math.elementwise import divide, maximum, multiply, rsqrt, sqrt, square
+from trainkit.ops.math.elementwise import cast, divide, maximum, multiply, rsqrt, sqrt, square
 from trainkit.ops.math.reductions import sum as sum_
 
 
@@ -33,12 +34,18 @@ def norm(
         axis: `None` for all elements as one vector, an int for vectors, a pair for matrices.
         keepdims: keep the axes with size 1.
 
+    Returns:
+        A tensor of the dtype of `tensor`; integers stay so where `ord` is 1 or inf, and have norms
+        of the default float otherwise.
+
     Example:
         >>> float(tk.linalg.norm([3.0, 4.0]))
         5.0
     """
     axis, keep = plain(axis), bool(keepdims)
     x = convert_to_tensor(tensor)
+    if x.dtype.is_integer and ord in (1, math.inf):
+        return cast(norm(cast(x, "float64"), ord, axis, keep), x.dtype)
     if ord in ("euclidean", "fro") or (axis is None and ord == 2):
         return length(x, axis, keep)
     if axis is None:
@@ -81,11 +88,17 @@ def reduce_euclidean_norm(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
 
+    Returns:
+        A tensor of the dtype of `input_tensor`; of integers the root is rounded towards 0.
+
     Example:
         >>> float(tk.math.reduce_euclidean_norm([3.0, 4.0]))
         5.0
+        >>> int(tk.math.reduce_euclidean_norm([1, 2]))
+        2
     """
-    return sqrt(reduced(sum_, square(as_tensor(input_tensor)), axis, keepdims))
+    x = as_tensor(input_tensor)
+    return cast(sqrt(reduced(sum_, square(x), axis, keepdims)), x.dtype)
 
 
 def l2_normalize(
