@@ -142,3 +142,9 @@ def test_symbols_say_where_they_come_from():
     assert high._keras_history.tensor_index == 1
     assert keras.ops.cast(keras.KerasTensor((2,)), "float16")._keras_history.operation.name
     assert not hasattr(keras.KerasTensor((2,)), "_keras_history")
+
+
+def test_cropping_of_images_takes_nothing_away_by_default():
+    assert layers.Cropping1D()(np.ones((1, 6, 3))).shape == (1, 4, 3)
+    assert layers.Cropping2D()(np.ones((1, 6, 5, 3))).shape == (1, 6, 5, 3)
+    assert layers.Cropping3D()(np.ones((1, 6, 5, 4, 3))).shape == (1, 4, 3, 2, 3)

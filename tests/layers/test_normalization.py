@@ -210,3 +210,15 @@ def test_synchronized_moments_alone_are_the_others(rng):
             plain.moving_variance.numpy(), synchronized.moving_variance.numpy()
         )
     assert synchronized.get_config()["synchronized"] is True
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kind", [layers.BatchNormalization, layers.LayerNormalization])
+def test_gradients_of_an_offset_without_a_scale_have_its_dtype(kind, dtype):
+    layer = kind(scale=False, dtype=dtype)
+    layer.build((None, 5))
+    with GradientTape() as tape:
+        y = layer(X, training=True)
+    (slope,) = tape.gradient(y, layer.trainable_variables)
+    assert slope.dtype == layer.beta.dtype == dtype
+    assert slope.numpy().tolist() == [64.0] * 5

@@ -302,6 +302,11 @@ class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
     """)
     rank = 2
 
+    def __init__(
+        self, cropping: Any = ((0, 0), (0, 0)), data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(cropping, data_format, **kwargs)
+
 
 class Cropping3D(_Cropping):  # noqa: D101 - it has the docstring of its base
     __doc__ = longer_docstring(_Cropping)("""

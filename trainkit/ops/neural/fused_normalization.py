@@ -254,7 +254,10 @@ def _fused_joint(g: Any, y: Any, x: Tensor, scale: Any, offset: Any, **settings:
     by_x, by_scale, by_offset = fused_normalization_gradient(
         g, x, scale, by_mean, by_variance, **settings
     )
-    return by_x, None if scale is None else by_scale, None if offset is None else by_offset
+    by_scale = None if scale is None else by_scale
+    # Without a scale both vectors have the dtype of x, which is wider than that of weights where
+    # short floats are summed in float32.
+    return by_x, by_scale, None if offset is None else cast(by_offset, offset.dtype)
 
 
 def _fuse_second(
