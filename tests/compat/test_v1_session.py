@@ -218,3 +218,11 @@ def test_a_placeholder_with_a_default_may_be_fed():
             assert session.run(y, {x: [5.0, 1.0]}).tolist() == [15.0, 3.0]
         assert x.name == "x:0"
         assert tuple(y.shape) == (None,)
+
+
+def test_a_placeholder_with_a_default_may_leave_its_sizes_open():
+    with v1.Graph().as_default():
+        x = v1.placeholder_with_default([1.0, 2.0], None)
+        with v1.Session() as session:
+            assert session.run(x * 2.0).tolist() == [2.0, 4.0]
+            assert session.run(x * 2.0, {x: [3.0] * 3}).tolist() == [6.0] * 3

@@ -108,19 +108,21 @@ def placeholder(dtype: DTypeLike, shape: Any = None, name: str | None = None) ->
 
 
 def placeholder_with_default(
-    input: TensorLike, shape: Sequence[int | None], name: str | None = None
+    input: TensorLike, shape: Sequence[int | None] | None, name: str | None = None
 ) -> GraphTensor:
     """A tensor of the graph that `Session.run` may be fed with, and that has a value otherwise.
 
     Args:
         input: the value; a tensor of the graph, or with values.
-        shape: sizes, `None` for any.
+        shape: sizes, `None` for any; in place of all, `None` for any sizes of as many axes as the
+            value has.
         name: what it is called.
     """
     graph = get_default_graph()
     value = graph.lift(convert_to_tensor(input))
     fed: GraphTensor = graph.apply(identity.primitive, (value,), {})
-    fed._spec = Spec(tuple(shape), value.dtype)
+    dims = (None,) * len(value.shape) if shape is None else tuple(shape)
+    fed._spec = Spec(dims, value.dtype)
     fed.node.name = graph.unique_name(name or "PlaceholderWithDefault")
     return fed
 
