@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trainkit import ops
@@ -256,7 +257,12 @@ class _Cropping(_Bordered):
         ShapeError: nothing would be left of an axis.
     """
 
-    def __init__(self, cropping: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        cropping: int | Sequence[int | Sequence[int]] = 1,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         pairs = _pairs(self, "cropping", cropping, self.rank)
         self.cropping = pairs[0] if self.rank == 1 else pairs
@@ -303,7 +309,10 @@ class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
     rank = 2
 
     def __init__(
-        self, cropping: Any = ((0, 0), (0, 0)), data_format: str | None = None, **kwargs: Any
+        self,
+        cropping: int | Sequence[int | Sequence[int]] = ((0, 0), (0, 0)),
+        data_format: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(cropping, data_format, **kwargs)
 
