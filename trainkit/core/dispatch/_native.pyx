@@ -167,6 +167,7 @@ def is_on():
     return enabled
 
 
+include "native_code/arena.pxi"
 include "native_code/aligned.pxi"
 include "native_code/arrays.pxi"
 include "native_code/ownership.pxi"

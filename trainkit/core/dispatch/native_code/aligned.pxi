@@ -5,59 +5,72 @@
 
 cdef extern from *:
     """
-    #include <stdint.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #ifdef __linux__
-    #include <sys/mman.h>
-    #endif
+    /* In front of the numbers: what malloc gave, or NULL where they lie in the arena; how much was
+       asked for; and by which run, as which of its arrays. */
+    typedef struct { void *block; size_t size; uint64_t run; uint32_t index; } trainkit_front;
 
-    #define TRAINKIT_LINE ((size_t)64)
-    #define TRAINKIT_HUGE ((size_t)1 << 22)
+    #define TRAINKIT_FRONT(numbers) (((trainkit_front *)(numbers))[-1])
 
-    /* In front of the numbers: what malloc gave, and how much was asked for. */
-    typedef struct { void *block; size_t size; } trainkit_front;
-
-    static int trainkit_huge_pages = 0;
-
-    static void *trainkit_placed(char *block, size_t size)
+    /* Numbers behind their front, both from a line of the cache on. */
+    static void *trainkit_placed(size_t size, int zeros)
     {
-        char *numbers;
-        if (block == NULL) return NULL;
-        numbers = (char *)(((uintptr_t)block + TRAINKIT_LINE) & ~(uintptr_t)(TRAINKIT_LINE - 1));
-        ((trainkit_front *)numbers)[-1].block = block;
-        ((trainkit_front *)numbers)[-1].size = size;
-    #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (trainkit_huge_pages && size >= TRAINKIT_HUGE) {  /* as NumPy does */
-            size_t page = 4096, gap = page - (uintptr_t)numbers % page;
-            madvise(numbers + gap, size - gap, MADV_HUGEPAGE);
+        trainkit_run *run = trainkit_current;
+        uint32_t index = UINT32_MAX;
+        char *block = NULL, *numbers = NULL;
+        if (size > SIZE_MAX - 2 * TRAINKIT_LINE) return NULL;
+        if (run != NULL && size >= TRAINKIT_LEAST && size < TRAINKIT_ARENA
+                && run->count < TRAINKIT_COUNTED) {
+            uint32_t lines = (uint32_t)((size + 2 * TRAINKIT_LINE - 1) / TRAINKIT_LINE);
+            index = run->count++;
+            run->now[index] = 2 * lines + 1;
+            if (run->lines[index] == lines) numbers = trainkit_take(lines);
         }
-    #endif
+        if (numbers != NULL) {
+            numbers += TRAINKIT_LINE;
+            if (zeros) memset(numbers, 0, size);
+        } else {
+            size_t whole = size + 2 * TRAINKIT_LINE;
+            block = (char *)(zeros ? calloc(1, whole) : malloc(whole));
+            if (block == NULL) return NULL;
+            numbers = block + 2 * TRAINKIT_LINE - 1;
+            numbers -= (uintptr_t)numbers % TRAINKIT_LINE;
+            trainkit_ask_for_huge_pages(numbers, size);
+        }
+        TRAINKIT_FRONT(numbers).block = block;
+        TRAINKIT_FRONT(numbers).size = size;
+        TRAINKIT_FRONT(numbers).run = run == NULL ? 0 : run->number;
+        TRAINKIT_FRONT(numbers).index = index;
         return numbers;
     }
 
     static void *trainkit_malloc(void *context, size_t size)
     {
-        if (size > SIZE_MAX - TRAINKIT_LINE) return NULL;
-        return trainkit_placed((char *)malloc(size + TRAINKIT_LINE), size);
+        return trainkit_placed(size, 0);
     }
 
     static void *trainkit_calloc(void *context, size_t count, size_t each)
     {
-        if (each != 0 && count > (SIZE_MAX - TRAINKIT_LINE) / each) return NULL;
-        return trainkit_placed((char *)calloc(1, count * each + TRAINKIT_LINE), count * each);
+        if (each != 0 && count > SIZE_MAX / each) return NULL;
+        return trainkit_placed(count * each, 1);
     }
 
     static void trainkit_free(void *context, void *numbers, size_t size)
     {
-        if (numbers != NULL) free(((trainkit_front *)numbers)[-1].block);
+        trainkit_run *run = trainkit_current;
+        trainkit_front *front;
+        if (numbers == NULL) return;
+        front = &TRAINKIT_FRONT(numbers);
+        if (run != NULL && front->run == run->number && front->index < run->count)
+            run->now[front->index] &= ~(uint32_t)1;
+        if (front->block != NULL) free(front->block);
+        else trainkit_give_back((char *)numbers - TRAINKIT_LINE);
     }
 
     static void *trainkit_realloc(void *context, void *numbers, size_t size)
     {
         void *moved = trainkit_malloc(context, size);
         if (moved != NULL && numbers != NULL) {
-            size_t before = ((trainkit_front *)numbers)[-1].size;
+            size_t before = TRAINKIT_FRONT(numbers).size;
             memcpy(moved, numbers, before < size ? before : size);
             trainkit_free(context, numbers, before);
         }
@@ -72,7 +85,6 @@ cdef extern from *:
     ctypedef struct PyDataMem_Handler:
         pass
     PyDataMem_Handler trainkit_handler
-    int trainkit_huge_pages
     object PyDataMem_SetHandler(object handler)
     PyObject *PyDataMem_DefaultHandler
     object PyCapsule_New(void *pointer, const char *name, void *destructor)
@@ -93,6 +105,7 @@ cdef class AlignedRun:
     """
 
     cdef object function
+    cdef trainkit_run run
 
     def __init__(self, function):
         self.function = function
@@ -102,7 +115,10 @@ cdef class AlignedRun:
         if <PyObject *>before is not PyDataMem_DefaultHandler:
             PyDataMem_SetHandler(before)
             return self.function(*arguments)
+        cdef bint counts = trainkit_begin(&self.run)
         try:
             return self.function(*arguments)
         finally:
+            if counts:
+                trainkit_end(&self.run)
             PyDataMem_SetHandler(before)
