@@ -104,7 +104,7 @@ OF_NO_MACHINE = {
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
         kernels/matmul/bfloat16_compiled.py _NEGATIVE
-        kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING
+        kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING FETCHING_CUT
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
     "what is served, kept or said, and how much": """
@@ -159,7 +159,7 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
         kernels/matmul/bfloat16_columns_tuned.py _FEWEST_ROWS
-        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
+        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS _PIECE_BYTES
         kernels/normalization/norm_compiled.py _FEW_COLUMNS
         kernels/reductions/reductions_compiled.py _NEAR
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED

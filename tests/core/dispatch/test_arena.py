@@ -1,4 +1,4 @@
-"""Arrays that end before the run of a graph come back to the same memory; what outlasts it does not."""
+"""Arrays that end before the run of a graph come back to the same memory, others do not."""
 
 import threading
 

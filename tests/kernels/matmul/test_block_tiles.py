@@ -40,13 +40,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("in_panel", [False, True])
-def test_sums_of_a_tile_stay_in_registers(in_panel):
+@pytest.mark.parametrize("name", ["FETCHING", "FETCHING_CUT", "PANEL"])
+def test_sums_of_a_tile_stay_in_registers(name):
     numba = pytest.importorskip("numba")
     from trainkit.kernels.jit.options import compiled
-    from trainkit.kernels.matmul.matmul_compiled import FETCHING, PANEL, block_tile
+    from trainkit.kernels.matmul import matmul_compiled
+    from trainkit.kernels.matmul.matmul_compiled import block_tile
 
-    kind = PANEL if in_panel else FETCHING
+    kind = getattr(matmul_compiled, name)
 
     @compiled(parallel=False, exact=True)
     def tile(x, x_step, x_next, w, w_step, depth, start, start_step, y, y_step, following, ahead):
@@ -62,7 +63,9 @@ def test_sums_of_a_tile_stay_in_registers(in_panel):
     assert products
     for loop in products:
         # a round of a panel has several numbers of each row
-        assert sum("vfmadd" in line for line in loop) == ROWS * VECTORS * (4 if in_panel else 1)
+        assert sum("vfmadd" in line for line in loop) == ROWS * VECTORS * (
+            4 if name == "PANEL" else 1
+        )
         assert not [line for line in loop if "zmm" in line and "(%rsp)" in line]
 
 

@@ -4,6 +4,7 @@ import copy
 import gc
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -235,3 +236,53 @@ def test_what_is_kept_begins_at_a_line_of_the_cache(rng):
             pass
         assert strips.ctypes.data % 64 == 0
         np.testing.assert_array_equal(strips, w)
+
+
+def test_what_is_kept_lies_side_by_side_and_apart(rng):
+    sizes = [1, 15, 16, 1000, 70_000, 900_000, 2_000_000, 33]
+    arrays = [rng.normal(size=size).astype("float32") for size in sizes]
+    stores = [PreparedWeights() for _ in arrays]
+    strips = []
+    for store, array in zip(stores, arrays, strict=True):
+        while (of_array := store.strips(array, np.copy)) is None:
+            pass
+        strips.append(of_array)
+    for array, of_array in zip(arrays, strips, strict=True):
+        np.testing.assert_array_equal(of_array, array)
+    for i, one in enumerate(strips):
+        assert not any(np.shares_memory(one, other) for other in strips[:i])
+    # a vector of 64 bytes from one to the next, in a piece of several
+    assert strips[2].ctypes.data - strips[1].ctypes.data == 64
+
+
+def test_memory_of_what_is_kept_is_given_back():
+    stores = []
+    for _ in range(50):
+        array, store = np.ones(300_000, np.float32), PreparedWeights()
+        while store.strips(array, np.copy) is None:
+            pass
+        stores.append(store)
+    pieces = {id(prepared_weights._owner_of(s._strips.array)) for s in stores}
+    assert 15 <= len(pieces) <= 20  # three in each of 4 MB
+    last = weakref.ref(prepared_weights._owner_of(stores[0]._strips.array))
+    del stores, store
+    gc.collect()
+    assert last() is None
+
+
+@pytest.mark.parametrize("rectifier", [NONE, RELU6])
+@pytest.mark.parametrize("columns", [8, 15, 16, 17, 24, 31, 33, 40, 48, 70])
+@pytest.mark.parametrize("rows", [29, 41, 300])
+def test_what_follows_narrow_products_has_the_bits_of_the_operations(
+    eager, rng, rows, columns, rectifier
+):
+    x = rng.normal(size=(rows, 1300)).astype("float32")
+    w = rng.normal(size=(1300, columns)).astype("float32")
+    factor, shift = rng.normal(size=(2, columns)).astype("float32")
+    residual = rng.normal(size=(rows, columns)).astype("float32")
+    y = product_tuned.product(x, w, None, False, PreparedWeights())
+    np.testing.assert_allclose(y, x.astype(float) @ w, rtol=1e-4, atol=1e-3)
+    for beside in (None, residual):
+        epilogue = Epilogue(factor, shift, beside, rectifier)
+        followed_product = product_tuned.product(x, w, None, False, PreparedWeights(), epilogue)
+        np.testing.assert_array_equal(followed_product, followed(y, epilogue))

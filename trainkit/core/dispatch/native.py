@@ -124,9 +124,9 @@ def has_nan(x: Any) -> bool:
 def aligned_run(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, whose new arrays begin where a line of the cache does.
 
-    Vectors of 64 bytes lie in two lines else, and are read and written as two. Those that end before
-    it does lie in the same memory each time, as far as there is room. Only arrays that
-    NumPy makes while it runs, in its thread; not where NumPy has an allocator of somebody else.
+    Vectors of 64 bytes lie in two lines else, and are read and written as two. What ends before the
+    function does lies in the same memory each time, as far as there is room. Only arrays that NumPy
+    makes while it runs, in its thread; not where NumPy has an allocator of somebody else.
     Without the compiled half it is the function itself.
     """
     return function if NATIVE is None else NATIVE.AlignedRun(function)

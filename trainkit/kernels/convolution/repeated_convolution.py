@@ -89,7 +89,7 @@ class RepeatedConvolution:
             limits = epilogue_tuned.limits_of(self._rectifier)
         is_alone = not (is_followed and self._rectifies)
         if groups == 1 and w.pointwise and is_alone and all(n == 1 for n in w.strides):
-            return product_call(x.shape, kernel, (channels, filters), self._weights, limits)
+            return product_call(x.shape, kernel, filters, self._weights, limits)
         if not serves(w, channels, filters, groups):
             return self._sums(w, groups, x, kernel, low, limits)
         # what meets zeros of the padding is finite, as it was used; who keeps it needs not ask

@@ -14,7 +14,7 @@ from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
 from trainkit.kernels.jit.simd import BYTES, CountedLoop, Loop, Tile, call_apart, literal
 
-CUT, WHOLE, FETCHING, PANEL = 0, 1, 2, 3
+CUT, WHOLE, FETCHING, PANEL, FETCHING_CUT = 0, 1, 2, 3, 4
 """Kinds of tiles of blocks."""
 _UNROLLED = 4
 """Numbers of each row of a panel that are multiplied in a round: what is counted and asked for
@@ -178,8 +178,9 @@ def block_tile(
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
         kind: `CUT` as `product_tile`; `WHOLE` as `whole_product_tile`; `FETCHING` as that with all
-            rows, which brings near what comes next meanwhile; `PANEL` as that of rows whose numbers
-            lie side by side as `turn_rows` lays them, and of weights without gaps; a literal.
+            rows, which brings near what comes next meanwhile; `FETCHING_CUT` as that of fewer
+            columns than the tile has; `PANEL` as that of rows whose numbers lie side by side as
+            `turn_rows` lays them, and of weights without gaps; a literal.
         x: as for `product_tile`, and so are those up to count.
         x_step: bytes.
         x_next: bytes.
@@ -214,9 +215,9 @@ def block_tile(
         if kind == PANEL:
             _write_panel_tile(tile, operands[:11], fetched[0], follows)
             return
-        masks = tile.masks(count) if kind == CUT else None
-        fetched = fetched if kind == FETCHING else None
-        is_tall = kind == FETCHING
+        masks = tile.masks(count) if kind in (CUT, FETCHING_CUT) else None
+        is_tall = kind in (FETCHING, FETCHING_CUT)
+        fetched = fetched if is_tall else None
         _write_tile(tile, operands[:11], masks, fetched, follows, is_tall, in_strips=True)
 
     def codegen(context, builder, signature, arguments):

@@ -277,16 +277,47 @@ def _hold(strips: _Strips | _WeightResults) -> None:
         WATCHERS.append(let_go)
 
 
-def _aligned_copy(array: Array) -> Array:
-    """An array, or a copy that begins at a line of a cache.
+_PIECE_BYTES = 1 << 22
+"""NumPy asks the system for large pages for arrays from this size on."""
 
-    A vector across two of them takes longer to read.
+
+class _LargePages:
+    """Memory for strips, side by side in pieces of large pages.
+
+    A network reads all its weights one after the other: in pages of 4 KB these are more than a
+    processor remembers the addresses of. A piece is freed when the last strips on it are.
     """
-    if array.ctypes.data % CACHE_LINE == 0 and array.flags.c_contiguous:
-        return array
-    room = np.empty(array.nbytes + CACHE_LINE, np.uint8)
-    first = -room.ctypes.data % CACHE_LINE
-    copy = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+
+    def __init__(self) -> None:
+        self._piece: weakref.ref[Array] | None = None
+        self._used = 0
+
+    def room(self, size: int) -> Array:
+        """So many bytes, which begin at a line of a cache."""
+        if size + CACHE_LINE > _PIECE_BYTES:
+            return _from_a_line(np.empty(size + CACHE_LINE, np.uint8), 0, size)
+        with _ADDING:
+            piece = None if self._piece is None else self._piece()
+            if piece is None or self._used + size + CACHE_LINE > len(piece):
+                piece, self._used = np.empty(_PIECE_BYTES, np.uint8), 0
+                self._piece = weakref.ref(piece)
+            room = _from_a_line(piece, self._used, size)
+            self._used = room.ctypes.data + size - piece.ctypes.data
+        return room
+
+
+_LARGE_PAGES = _LargePages()
+
+
+def _from_a_line(piece: Array, first: int, size: int) -> Array:
+    """So many bytes of a piece, from the first line of a cache at or behind `first`."""
+    first += -(piece.ctypes.data + first) % CACHE_LINE
+    return piece[first : first + size]
+
+
+def _aligned_copy(array: Array) -> Array:
+    """A copy that begins at a line of a cache: a vector across two of them takes longer to read."""
+    copy: Array = _LARGE_PAGES.room(array.nbytes).view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 

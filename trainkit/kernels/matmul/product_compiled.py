@@ -18,6 +18,7 @@ from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import (
     CUT,
     FETCHING,
+    FETCHING_CUT,
     PANEL,
     WHOLE,
     block_tile,
@@ -64,6 +65,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     each = size // 4
     lanes = _FLOATS // each
     tile_columns, wide = _VECTORS * lanes, _WIDE_VECTORS * lanes
+    # elsewhere masks take up registers that a tall tile's sums need
+    has_masks = _FLOATS == 16
     vectors_of_rows = -(-_ROWS * each // _FLOATS)
     turns_rows, turned_columns = size == 4 and _ROWS <= lanes, _TURNED_STRIPS * tile_columns
     none = np.float32(0)
@@ -263,7 +266,22 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                         start = bias + size * f
                     beside_to = residual + q * y_step if residual else 0
                     last = min(tall, rows - q) - 1
-                    if count <= lanes:
+                    if has_masks and count < tile_columns and not is_even and rows - q >= _ROWS:
+                        following = to + _ROWS * y_step
+                        ahead = x_rows if copies or in_panels or f else x_rows + _ROWS * x_step
+                        if count <= lanes:
+                            block_tile(
+                                size, _ROWS, 1, lanes, FETCHING_CUT, x_rows, row_step, next_step,
+                                source, step, deep, start, start_step, last, to, y_step, count,
+                                following, ahead, factor, shift, beside_to, low, high,
+                            )  # fmt: skip
+                        else:
+                            block_tile(
+                                size, _ROWS, _VECTORS, lanes, FETCHING_CUT, x_rows, row_step,
+                                next_step, source, step, deep, start, start_step, last, to, y_step,
+                                count, following, ahead, factor, shift, beside_to, low, high,
+                            )  # fmt: skip
+                    elif count <= lanes:
                         block_tile(
                             size, _ROWS, 1, lanes, CUT, x_rows, row_step, next_step, source, step,
                             deep, start, start_step, last, to, y_step, count, 0, 0,

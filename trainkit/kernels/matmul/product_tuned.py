@@ -17,7 +17,7 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
-from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, FAR_BYTES, block_columns, block_tiling
+from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_columns, block_tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads.thread_pool import (
@@ -103,7 +103,7 @@ def product(
     result = np.empty((rows, columns), dtype)
     if finished:
         strips = None
-        if weights is not None and reads_strips(rows, w):
+        if weights is not None:
             strips = weights.strips(w, _strips, STRIPS)
         matrix = w if strips is None else strips
         strip = block_columns() * (w.strides[1] if strips is None else size * depth)
@@ -135,15 +135,6 @@ def has_many_weights(w: Array) -> bool:
     """Whether the kernel is asked for products by `w` however few rows the other matrix has."""
     many: bool = w.size >= FEWEST_WEIGHTS
     return many and w.dtype is _F32 and w.ndim == 2 and w.strides[1] == w.itemsize
-
-
-def reads_strips(rows: int, w: Array) -> bool:
-    """Whether strips of weights are faster than the weights themselves.
-
-    Where these lie by rows a single row reads them so, unless a cache has all of them: then what
-    counts is that strips begin at its lines.
-    """
-    return rows > 1 or w.nbytes < FAR_BYTES or w.strides[1] != w.itemsize
 
 
 def is_asked(x: Array, w: Array) -> bool:

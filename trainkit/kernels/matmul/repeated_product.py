@@ -17,7 +17,6 @@ from trainkit.kernels.matmul.product_tuned import (
     STRIPS,
     block_shares,
     product,
-    reads_strips,
 )
 
 Array = Any
@@ -34,31 +33,17 @@ class ProductCall:
     Args:
         shape: of the input, whose last axis is multiplied.
         columns: of the product.
-        strips: what is kept of the weights, or `None` where these are read as they lie.
-        layout: shape and strides of the weights, if they are.
+        strips: what is kept of the weights.
         limits: the smallest and the largest result.
     """
 
-    __slots__ = (
-        "_flat",
-        "_layout",
-        "_limits",
-        "_shape",
-        "_shares",
-        "_strip",
-        "_strips",
-        "_y_shape",
-    )
+    __slots__ = ("_flat", "_limits", "_shape", "_shares", "_strip", "_strips", "_y_shape")
 
-    def __init__(
-        self, shape: tuple[int, ...], columns: int, strips: Any, layout: Any, limits: Any
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], columns: int, strips: Any, limits: Any) -> None:
         depth = shape[-1]
         self._shape, self._y_shape, self._limits = shape, (*shape[:-1], columns), limits
         self._flat = math.prod(shape[:-1]), depth
-        self._strips, self._layout = strips, layout
-        step = layout[1][1] if strips is None else _F32.itemsize * depth
-        self._strip = block_columns() * step
+        self._strips, self._strip = strips, block_columns() * _F32.itemsize * depth
         is_shared = self._flat[0] * depth * columns >= 2 * BLOCK_WORK
         # how many threads there are is asked anew
         self._shares = None if is_shared else block_shares(*self._flat, columns)
@@ -75,9 +60,12 @@ class ProductCall:
         """The product and what follows it, `None` where this is another call than the first."""
         strips = self._strips
         # read first: strips that are let go in between are those of this array still
-        matrix = w if strips is None else strips.array
-        is_same = (w.shape, w.strides) == self._layout if strips is None else strips.are_of(w)
-        if not is_same or x.shape != self._shape or not (bias is None or bias.flags.c_contiguous):
+        matrix = strips.array
+        if (
+            not strips.are_of(w)
+            or x.shape != self._shape
+            or not (bias is None or bias.flags.c_contiguous)
+        ):
             return None
         run = FINISHED.find((), 0.0)
         if run is None:
@@ -140,25 +128,21 @@ class RepeatedProduct:
         result = product(rows, w, bias, self._rectifies, self._weights)
         if result is None:
             return None
-        self._call = product_call(x.shape, w, w.shape, self._weights, self._limits)
+        self._call = product_call(x.shape, w, w.shape[1], self._weights, self._limits)
         return result if x.ndim == 2 else result.reshape(*x.shape[:-1], -1)
 
 
 def product_call(
-    shape: tuple[int, ...], w: Array, sizes: tuple[int, int], weights: PreparedWeights, limits: Any
+    shape: tuple[int, ...], w: Array, columns: int, weights: PreparedWeights, limits: Any
 ) -> ProductCall | None:
     """What is remembered of a product that was done, `None` where weights are copied at each call.
 
     Args:
         shape: of the input.
         w: the weights, also with further axes of 1 in front.
-        sizes: of the matrix that they are.
+        columns: of the matrix that they are.
         weights: keeps strips of them.
         limits: the smallest and the largest result.
     """
-    if not reads_strips(math.prod(shape[:-1]), w.reshape(sizes)):
-        is_matrix = w.ndim == 2
-        layout = w.shape, w.strides
-        return ProductCall(shape, sizes[1], None, layout, limits) if is_matrix else None
     strips = weights.current(w, STRIPS)
-    return None if strips is None else ProductCall(shape, sizes[1], strips, None, limits)
+    return None if strips is None else ProductCall(shape, columns, strips, limits)
