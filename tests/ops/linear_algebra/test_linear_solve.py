@@ -95,3 +95,9 @@ ERRORS = [
 def test_errors_show_the_shapes(call, message):
     with pytest.raises(ShapeError, match=message):
         call()
+
+
+def test_least_squares_by_singular_values_have_no_regularizer_as_in_tensorflow():
+    a, b = [[1.0], [1.0]], [[1.0], [3.0]]
+    assert abs(float(tk.linalg.lstsq(a, b, l2_regularizer=2.0, fast=False)) - 2.0) < 1e-6
+    assert abs(float(tk.linalg.lstsq(a, b, l2_regularizer=2.0)) - 1.0) < 1e-6

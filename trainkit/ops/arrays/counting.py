@@ -16,6 +16,7 @@ from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.assertions import assert_non_negative
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.scattering import scatter
@@ -192,18 +193,23 @@ def confusion_matrix(
     """How often label i (row) was predicted as j (column).
 
     Args:
-        labels: integers (n,).
-        predictions: integers (n,).
+        labels: integers (n,) of 0 or above; floats are rounded towards 0.
+        predictions: likewise.
         num_classes: size of the matrix; by default the greatest number plus 1.
         weights: (n,), by default 1 each.
         dtype: of the result.
+
+    Raises:
+        InvalidArgumentError: a label or prediction is negative, or too large for `num_classes`.
 
     Example:
         >>> tk.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()
         array([[1, 0],
                [1, 1]], dtype=int32)
     """
-    labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
+    labels, predictions = cast(labels, "int64"), cast(predictions, "int64")
+    for classes, title in ((labels, "labels"), (predictions, "predictions")):
+        assert_non_negative(classes, f"confusion_matrix: negative {title}")
     if num_classes is None:
         return _confusion_of_all(labels, predictions, weights, dtype)
     size = plain(num_classes)

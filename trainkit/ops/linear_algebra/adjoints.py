@@ -272,17 +272,20 @@ def lstsq(
 ) -> Tensor:
     """`x` that makes |matrix @ x - rhs|**2 + l2_regularizer * |x|**2 least.
 
+    With `fast=False` the x of least length that makes |matrix @ x - rhs| least, without a
+    regularizer, as in TensorFlow.
+
     Args:
         matrix: (..., m, n).
         rhs: (..., m, k).
-        l2_regularizer: 0 or above.
+        l2_regularizer: 0 or above; counts with `fast=True` alone.
         fast: by the normal equations; otherwise by the singular values.
 
     Example:
         >>> tk.linalg.lstsq([[1.0], [1.0]], [[1.0], [3.0]]).numpy().round(4)
         array([[2.]], dtype=float32)
     """
-    if not fast and not l2_regularizer:
+    if not fast:
         return lstsq_(matrix, rhs)
     a = convert_to_tensor(matrix)
     m, n = a.shape[-2:]

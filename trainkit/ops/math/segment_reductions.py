@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
@@ -19,16 +22,34 @@ from trainkit.ops.indexing.segments import segment_max as segment_max_
 from trainkit.ops.indexing.segments import segment_min as segment_min_
 from trainkit.ops.indexing.segments import segment_prod as segment_prod_
 from trainkit.ops.indexing.segments import segment_sum as segment_sum_
+from trainkit.ops.math.arithmetic import truncatediv
 from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import divide, maximum, sqrt, where
-from trainkit.ops.math.max_and_argmax import max as max_
 
 
-def _count_of(segment_ids: Any, num_segments: Any) -> int:
-    if num_segments is not None:
-        return int(plain(num_segments))
+def _count_of(segment_ids: Any) -> int:
+    """One more than the last of ids that ascend.
+
+    Raises:
+        InvalidArgumentError: they don't, are below 0, or no vector.
+    """
     ids = convert_to_tensor(segment_ids)
-    return int(max_(ids)) + 1 if ids.size else 0
+    if len(ids.shape) != 1:
+        raise InvalidArgumentError(
+            f"segment_ids must be a vector, they have shape {tuple(ids.shape)}; "
+            "unsorted_segment_sum and its like take other shapes"
+        )
+    values = ids.numpy()
+    if values.size and int(values.min()) < 0:
+        raise InvalidArgumentError(f"segment_ids must be 0 or above, the least is {values.min()}")
+    steps = np.flatnonzero(values[1:] < values[:-1])
+    if steps.size:
+        i = int(steps[0])
+        raise InvalidArgumentError(
+            f"segment_ids must ascend, segment_ids[{i}] is {values[i]} and the next {values[i + 1]}"
+            "; unsorted_segment_sum and its like take any order"
+        )
+    return int(values[-1]) + 1 if values.size else 0
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
@@ -37,13 +58,13 @@ def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = No
 
     Args:
         data: tensor (n, ...).
-        segment_ids: ints (n,), which ascend.
+        segment_ids: ints (n,) of 0 or above, which ascend.
 
     Example:
         >>> tk.math.segment_sum([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
         array([6., 2.], dtype=float32)
     """
-    return segment_sum_(data, segment_ids, _count_of(segment_ids, None))
+    return segment_sum_(data, segment_ids, _count_of(segment_ids))
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
@@ -52,13 +73,17 @@ def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = N
 
     Args:
         data: tensor (n, ...).
-        segment_ids: ints (n,), which ascend.
+        segment_ids: ints (n,) of 0 or above, which ascend.
+
+    Returns:
+        A tensor of the dtype of `data`; means of integers are rounded towards 0.
 
     Example:
         >>> tk.math.segment_mean([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
         array([3., 2.], dtype=float32)
     """
-    return unsorted_segment_mean(data, segment_ids, _count_of(segment_ids, None))
+    sums, sizes = _sums_and_sizes(data, segment_ids, _count_of(segment_ids))
+    return truncatediv(sums, sizes) if sums.dtype.is_integer else divide(sums, sizes)
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
@@ -67,15 +92,13 @@ def segment_max(data: TensorLike, segment_ids: TensorLike, name: str | None = No
 
     Args:
         data: tensor (n, ...).
-        segment_ids: ints (n,), which ascend.
+        segment_ids: ints (n,) of 0 or above, which ascend.
 
     Example:
         >>> tk.math.segment_max([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
         array([5., 2.], dtype=float32)
     """
-    return _zero_where_empty(
-        segment_max_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
-    )
+    return _zero_where_empty(segment_max_(data, segment_ids, _count_of(segment_ids)), segment_ids)
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
@@ -84,15 +107,13 @@ def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = No
 
     Args:
         data: tensor (n, ...).
-        segment_ids: ints (n,), which ascend.
+        segment_ids: ints (n,) of 0 or above, which ascend.
 
     Example:
         >>> tk.math.segment_min([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
         array([1., 2.], dtype=float32)
     """
-    return _zero_where_empty(
-        segment_min_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
-    )
+    return _zero_where_empty(segment_min_(data, segment_ids, _count_of(segment_ids)), segment_ids)
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
@@ -101,13 +122,13 @@ def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = N
 
     Args:
         data: tensor (n, ...).
-        segment_ids: ints (n,), which ascend.
+        segment_ids: ints (n,) of 0 or above, which ascend.
 
     Example:
         >>> tk.math.segment_prod([2.0, 5.0, 3.0], [0, 0, 1]).numpy()
         array([10.,  3.], dtype=float32)
     """
-    return segment_prod_(data, segment_ids, _count_of(segment_ids, None))
+    return segment_prod_(data, segment_ids, _count_of(segment_ids))
 
 
 def _zero_where_empty(y: Tensor, segment_ids: Any) -> Tensor:
@@ -131,7 +152,7 @@ def unsorted_segment_sum(
         >>> tk.math.unsorted_segment_sum([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 3.], dtype=float32)
     """
-    return segment_sum_(data, segment_ids, _count_of(segment_ids, num_segments))
+    return segment_sum_(data, segment_ids, int(plain(num_segments)))
 
 
 @needs_values("num_segments", gives=_segments)
@@ -144,11 +165,8 @@ def unsorted_segment_mean(
         >>> tk.math.unsorted_segment_mean([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5. , 1.5], dtype=float32)
     """
-    x = convert_to_tensor(data)
-    count = _count_of(segment_ids, num_segments)
-    sums = segment_sum_(x, segment_ids, count)
-    sizes = segment_sum_(ones_like(convert_to_tensor(segment_ids), x.dtype), segment_ids, count)
-    return sums / reshape(maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))
+    sums, sizes = _sums_and_sizes(data, segment_ids, int(plain(num_segments)))
+    return sums / sizes
 
 
 @needs_values("num_segments", gives=_segments)
@@ -161,7 +179,7 @@ def unsorted_segment_max(
         >>> tk.math.unsorted_segment_max([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 2.], dtype=float32)
     """
-    return segment_max_(data, segment_ids, _count_of(segment_ids, num_segments))
+    return segment_max_(data, segment_ids, int(plain(num_segments)))
 
 
 @needs_values("num_segments", gives=_segments)
@@ -174,7 +192,7 @@ def unsorted_segment_min(
         >>> tk.math.unsorted_segment_min([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 1.], dtype=float32)
     """
-    return segment_min_(data, segment_ids, _count_of(segment_ids, num_segments))
+    return segment_min_(data, segment_ids, int(plain(num_segments)))
 
 
 @needs_values("num_segments", gives=_segments)
@@ -187,7 +205,7 @@ def unsorted_segment_prod(
         >>> tk.math.unsorted_segment_prod([3.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 6.], dtype=float32)
     """
-    return segment_prod_(data, segment_ids, _count_of(segment_ids, num_segments))
+    return segment_prod_(data, segment_ids, int(plain(num_segments)))
 
 
 def unsorted_segment_sqrt_n(
@@ -199,11 +217,16 @@ def unsorted_segment_sqrt_n(
         >>> tk.math.unsorted_segment_sqrt_n([1.0, 5.0, 3.0, 4.0, 0.0], [1, 0, 1, 1, 1], 2).numpy()
         array([5., 4.], dtype=float32)
     """
-    x, ids, count = convert_to_tensor(data), convert_to_tensor(segment_ids), plain(num_segments)
+    sums, sizes = _sums_and_sizes(data, segment_ids, plain(num_segments))
+    return divide(sums, sqrt(sizes))
+
+
+def _sums_and_sizes(data: Any, segment_ids: Any, count: Any) -> tuple[Tensor, Tensor]:
+    """Sums of segments, and how many rows each has, at least 1, of a shape that broadcasts."""
+    x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
     sums = segment_sum_(x, ids, count)
     sizes = segment_sum_(ones_like(ids, x.dtype), ids, count)
-    root = sqrt(maximum(sizes, 1))
-    return divide(sums, reshape(root, (-1,) + (1,) * (len(sums.shape) - 1)))
+    return sums, reshape(maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))
 
 
 describe_arguments(
