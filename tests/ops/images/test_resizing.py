@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -113,3 +114,36 @@ def test_scales_and_axes_must_fit():
         image.scale_and_translate(RAMP, RAMP.shape, [1.0, 2.0], [0.0], (0,), "linear")
     with pytest.raises(ShapeError, match="must equal"):
         image.scale_and_translate(RAMP, (4, 9, 2), [1.0], [0.0], (0,), "linear")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "uint8", "int32"])
+def test_tensorflows_images_are_resized_in_float32(dtype):
+    x = tk.cast(np.arange(60.0).reshape(1, 4, 5, 3), dtype)
+    boxes = [[0.0, 0.0, 1.0, 1.0]]
+    later = tk.function(lambda x, size: tk.image.resize(x, size))
+    for y in [
+        *(tk.image.resize(x, (3, 4), m) for m in ("bilinear", "bicubic", "area", "gaussian")),
+        tk.image.resize(x, (4, 5)),
+        tk.image.resize_with_pad(x, 6, 6),
+        later(x, tk.constant([3, 4])),
+        *(tk.image.crop_and_resize(x, boxes, [0], (2, 2), m) for m in ("bilinear", "nearest")),
+    ]:
+        assert y.dtype == "float32"
+    assert tk.image.resize(x, (3, 4), "nearest").dtype == dtype
+    assert (
+        tk.function(lambda x, size: tk.image.resize(x, size, "nearest"))(x, [3, 4]).dtype == dtype
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_edges_have_the_float_of_their_images(dtype):
+    x = tk.cast(np.arange(60.0).reshape(1, 4, 5, 3), dtype)
+    assert tk.image.sobel_edges(x).dtype == image.sobel_edges(x).dtype == dtype
+
+
+def test_sixteen_bits_become_short_floats():
+    x = tk.constant([0, 1, 100, 32000, 65535], "uint16")
+    want = np.array([0, 1, 100, 32000, 65535]) / 65535
+    for dtype in ("float16", "bfloat16"):
+        y = tk.image.convert_image_dtype(x, dtype)
+        np.testing.assert_allclose(tk.cast(y, "float32").numpy(), want, rtol=4e-3, atol=1e-7)

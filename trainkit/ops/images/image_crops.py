@@ -52,7 +52,7 @@ class ResizeMethod:
 
 def _resized_spec(arguments: dict[str, Any]) -> Spec:
     x = convert_to_tensor(arguments["images"])
-    dtype = x.dtype if x.dtype.is_floating or arguments["method"] == "nearest" else dtypes.float32
+    dtype = x.dtype if arguments["method"].lower() == "nearest" else dtypes.float32
     return Spec((*x.shape[:-3], None, None, x.shape[-1]), dtype)
 
 
@@ -74,7 +74,7 @@ def resize(
     antialias: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Images in another size; floats, except for `"nearest"`, which keeps the dtype.
+    """Images in another size, in float32, except for `"nearest"`, which keeps the dtype.
 
     Args:
         images: (batch, height, width, channels) or (height, width, channels).
@@ -95,7 +95,7 @@ def resize(
         height, width = max(1, round(h * scale)), max(1, round(w * scale))
     kind = method.lower()
     if kind != "nearest":
-        x = cast(x, dtypes.float32) if not x.dtype.is_floating else x
+        x = cast(x, dtypes.float32)
     if kind in ("area", "gaussian", "mitchellcubic"):
         return resized_by(x, (int(height), int(width)), kind, antialias, "channels_last")
     return resize_(
@@ -289,7 +289,7 @@ def crop_and_resize(
         extrapolation_value: for what lies outside of the image.
 
     Returns:
-        A floating tensor (n, height, width, channels).
+        A float32 tensor (n, height, width, channels).
 
     Raises:
         ValueError: the method is another one.
@@ -309,7 +309,7 @@ def crop_and_resize(
             f"crop_and_resize: needs images (batch, height, width, channels), got "
             f"{tuple(x.shape)}, and boxes (n, 4), got {tuple(box.shape)}"
         )
-    x = cast(x, "float32") if not x.dtype.is_floating or x.dtype.size < 4 else x
+    x = cast(x, "float32")
     image_indices = convert_to_tensor(box_indices)
     _check_images(image_indices, x.shape[0])
     if hasattr(box, "_array") and not np.isfinite(box.numpy()).all():

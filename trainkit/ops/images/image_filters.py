@@ -22,7 +22,7 @@ from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import batched, choice, computed, later_like, spatial
 from trainkit.ops.images.resampling import _MODES, _finish, _grid, sampled
 from trainkit.ops.indexing.get_item import get_item
-from trainkit.ops.math.elementwise import add, divide, multiply, square, subtract
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, square, subtract
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.random import normal
@@ -111,7 +111,8 @@ def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
         data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Returns:
-        A tensor with the shape of `images` and an axis [dy, dx] behind it.
+        A tensor with the shape of `images` and an axis [dy, dx] behind it; floats stay of their
+        dtype.
 
     Raises:
         ShapeError: the rank is another one, or the images are too small.
@@ -122,6 +123,7 @@ def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
             f"sobel_edges: needs a batch of images, of rank 4; got shape {tuple(x.shape)}"
         )
     first = is_channels_first(data_format, "sobel_edges")
+    dtype = shapes.float_dtype(x.dtype)
     x = computed(x)
     if first:
         x = moveaxis(x, 1, -1)
@@ -129,6 +131,7 @@ def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
     x = pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
     smooth, slope = (1.0, 2.0, 1.0), (-1.0, 0.0, 1.0)
     edges = stack([_slid(_slid(x, slope, 1), smooth, 2), _slid(_slid(x, smooth, 1), slope, 2)], -1)
+    edges = cast(edges, dtype)
     return moveaxis(edges, 3, 1) if first else edges
 
 
