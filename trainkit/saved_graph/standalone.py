@@ -3135,7 +3135,7 @@ OPERATIONS.update(
         "where": np.where,
         "keep_where": lambda x, mask: np.where(mask, x, 0),
         "clip": lambda x, x_min, x_max: np.minimum(np.maximum(x, x_min), x_max),
-        "clip_by_tensors": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+        "clip_by_tensors": lambda x, low, high: np.maximum(np.minimum(x, high), low),
         # activations
         "relu": lambda x: np.maximum(x, 0),
         "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),

@@ -331,6 +331,9 @@ class Primitive:
         """Turn lists and arrays into tensors, numbers too where the kernel needs arrays."""
         # Numbers and lists take the dtype and the device of the first tensor, as in TensorFlow.
         like = _first_tensor(ready)
+        # Where there is none, numbers are weak beside an array as they are beside its tensor.
+        array = _convert_first_array(ready) if like is None and len(ready) > 1 else None
+        beside = array if like is None else like
         for i, x in enumerate(ready):
             if x is None or isinstance(x, Tensor):
                 continue
@@ -342,12 +345,12 @@ class Primitive:
                 # A ufunc itself takes the number for weak, so no array need be made of it.
                 if (
                     self.is_ufunc
-                    and like is not None
+                    and beside is not None
                     and type(x) is not bool
-                    and _weak_fits(x, like)
+                    and _weak_fits(x, beside)
                 ):
                     continue
-                ready[i] = _number(x, like)
+                ready[i] = _number(x, beside)
                 continue
             # A list has no dtype and takes the hint; an array has one, which only gives way where
             # it is of floats beside tensors of floats.
@@ -533,6 +536,15 @@ def _weak_fits(x: Any, like: Tensor) -> bool:
     if isinstance(x, int):
         return not dtype.is_bool
     return dtype.is_complex or (dtype.is_floating and isinstance(x, float))
+
+
+def _convert_first_array(ready: list[Any]) -> Tensor | None:
+    """Put a tensor in the place of the first array of numbers, and return it."""
+    for i, x in enumerate(ready):
+        if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufcV":
+            tensor = ready[i] = convert_to_tensor(x)
+            return tensor
+    return None
 
 
 def _number(x: Any, like: Tensor | None) -> Tensor:

@@ -282,9 +282,9 @@ def clipped(to: GraphBuilder, x: Any, low: Any, high: Any) -> Value:
         # runtimes do it together with the convolution before it, which they don't with two nodes
         bounds = (to.known(bound, x.dtype) for bound in (low, high))
         return to.op("Clip", x, *bounds, shape=x.shape)
-    if low is not None:
-        x = to.each("Max", x, *widened(to, (low,)))
-    return x if high is None else to.each("Min", x, *widened(to, (high,)))
+    if high is not None:
+        x = to.each("Min", x, *widened(to, (high,)))
+    return x if low is None else to.each("Max", x, *widened(to, (low,)))
 
 
 onnx_form("cast")(lambda to, x, dtype: to.cast(x, to.call.specs[0].dtype.name))
