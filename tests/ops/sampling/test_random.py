@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import rng as core_rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -206,3 +207,18 @@ def test_integers_take_little_memory_besides_their_own():
     words = 8 * 300_000
     assert peak < words + drawn.numpy().nbytes + 2_000_000
     assert 126 < moments(drawn)[0] < 128
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("as_tensors", [False, True])
+@pytest.mark.parametrize(("low", "high"), [(2, 9), (-1, 1), (100, 101), (0, 1e-3), (1000, 1001)])
+def test_uniform_numbers_stay_below_their_bound(dtype, as_tensors, low, high):
+    ends = [tk.constant(v, dtype) for v in (low, high)] if as_tensors else [low, high]
+    least, bound = (tk.constant(v, dtype) for v in (low, high))
+    for run in (lambda f: f, tk.function):
+        draw = run(lambda: tk.random.stateless_uniform((100_000,), (3, 4), *ends, dtype))
+        y = draw()
+        assert y.dtype == dtype
+        if bool(least < bound):
+            assert bool(tk.reduce_all(y < bound))
+        assert bool(tk.reduce_all(y >= least))

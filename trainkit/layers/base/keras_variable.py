@@ -11,7 +11,7 @@ from trainkit import initializers
 from trainkit.core import dtypes, names
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.names import unique_name
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor
 from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base.call_spec import FRAME
@@ -94,7 +94,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
             # Called by `Variable`, which keeps tapes from seeing how the value comes about.
             initializer = partial(initializer, known_shape(shape), dtype=dtype.name)
         elif dtype is not None:  # so that lists of floats may become integers
-            initializer = elementwise.cast(convert_to_tensor(initializer), dtype)
+            initializer = elementwise.tensor_of(initializer, dtype)
         super().__init__(initializer, bool(trainable), name, dtype)
         self.aggregation, self.synchronization = aggregation, synchronization
         outer = names.current_name_scope()
@@ -203,10 +203,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         return Variable._read(self)
 
     def _fit_value(self, value: Any) -> Tensor:
-        tensor = value if isinstance(value, Tensor) else convert_to_tensor(value)
-        if tensor.dtype != self.dtype:
-            tensor = elementwise.cast(tensor, self.dtype)
-        return super()._fit_value(tensor)
+        return super()._fit_value(elementwise.tensor_of(value, self.dtype))
 
     def _assign_result(self, op: Any, delta: Any) -> Any:
         if hasattr(type(delta), "_is_variable"):

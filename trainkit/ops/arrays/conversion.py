@@ -23,7 +23,7 @@ from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.tensor import convert_to_tensor as core_convert
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
-from trainkit.ops.math.elementwise import cast, promoted, where
+from trainkit.ops.math.elementwise import promoted, tensor_of, where
 from trainkit.ops.vmap_rules.shared_rules import with_settings
 
 # ------------------------------------------------------------------ tensors and arrays
@@ -55,8 +55,9 @@ def convert_to_tensor(
         raise InvalidArgumentError(
             "convert_to_tensor: sparse and ragged tensors are not supported, only dense ones"
         )
-    tensor = x if isinstance(x, Tensor) else core_convert(x)
-    return tensor if dtype is None else cast(tensor, dtype)
+    if dtype is not None:
+        return tensor_of(x, dtype)
+    return x if isinstance(x, Tensor) else core_convert(x)
 
 
 def array(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:

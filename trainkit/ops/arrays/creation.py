@@ -34,7 +34,7 @@ from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
-from trainkit.ops.math.elementwise import cast
+from trainkit.ops.math.elementwise import cast, tensor_of
 from trainkit.ops.math.reductions import sum_to_like
 
 # ------------------------------------------------------------------ arguments
@@ -182,11 +182,11 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeLike | None = None) -> Tenso
     """
     fill_dtype = dtype_or_float(dtype)
     if is_later(shape):
-        return broadcast_to(cast(fill_value, fill_dtype), shape)
+        return broadcast_to(tensor_of(fill_value, fill_dtype), shape)
     dims = dims_of(shape, "full")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
         return wrap(filled_on(current().xp, dims, fill_value, fill_dtype.dtype))
-    return _fill(cast(fill_value, fill_dtype), shape=dims)
+    return _fill(tensor_of(fill_value, fill_dtype), shape=dims)
 
 
 def _like_rule(x: Spec, *, dtype: str | None, **settings: Any) -> Spec:
@@ -291,7 +291,7 @@ def full_like(x: TensorLike, fill_value: Any, dtype: DTypeLike | None = None) ->
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     fill_dtype = x.dtype if dtype is None else as_dtype(dtype)
-    return _full_like(x, cast(fill_value, fill_dtype))
+    return _full_like(x, tensor_of(fill_value, fill_dtype))
 
 
 # ------------------------------------------------------------------ matrices

@@ -26,7 +26,7 @@ from trainkit.ops.arrays.shaping import known_number, reshape
 from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-from trainkit.ops.math.elementwise import cast, where
+from trainkit.ops.math.elementwise import cast, tensor_of, where
 from trainkit.ops.math.max_and_argmax import max as max_
 
 
@@ -149,7 +149,7 @@ def _fill(shape: Any, value: Any, dtype: Any) -> Tensor:
     parts = (shape,) if isinstance(shape, int | float) else shape
     live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
     if live:
-        return broadcast_to(cast(convert_to_tensor(value), dtype), parts)
+        return broadcast_to(tensor_of(value, dtype), parts)
     sizes = tuple(known_number(n, "fill") for n in parts)
     filled: Tensor = broadcast_to(value, sizes) if is_tensor(value) else full(sizes, value, dtype)
     return filled
@@ -245,7 +245,7 @@ def one_hot(
     hot = one_hot_(indices, plain(depth), axis=class_axis, dtype="bool")
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
-    return where(hot, cast(on, value_dtype), cast(off, value_dtype))
+    return where(hot, tensor_of(on, value_dtype), tensor_of(off, value_dtype))
 
 
 def _one_hot_dtype(values: dict[str, Any], dtype: Any) -> dtypes.DType:

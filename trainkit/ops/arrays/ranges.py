@@ -19,7 +19,7 @@ from trainkit.core.values.python_values import short_text
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.shaping import known_number, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract, tensor_of
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.reductions import sum_to_like
 
@@ -178,7 +178,7 @@ def linspace(
         raise InvalidArgumentError(f"linspace: num={num} is negative")
     ends = [x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)]
     result_dtype = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
-    low, high = (cast(x, shapes.float_dtype(result_dtype)) for x in ends)
+    low, high = (tensor_of(x, shapes.float_dtype(result_dtype)) for x in ends)
     values, step = _linspace(
         low, high, size=num, endpoint=bool(endpoint), axis=int(axis), dtype=result_dtype.name
     )

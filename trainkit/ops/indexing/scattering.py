@@ -32,7 +32,7 @@ from trainkit.ops.indexing.gathering import (
     rows_as_index,
 )
 from trainkit.ops.math.comparisons import equal
-from trainkit.ops.math.elementwise import cast, divide, multiply, where
+from trainkit.ops.math.elementwise import cast, divide, multiply, tensor_of, where
 from trainkit.ops.math.reductions import sum_to_like
 from trainkit.ops.vmap_rules.gather_rules import numbered
 
@@ -259,13 +259,8 @@ def scatter_update(
             f"scatter_update: reduction {reduction!r} is none of None, 'add', 'max', 'min', 'mul'"
         )
     x, where_ = as_tensor(inputs), positions(indices, "scatter_update")
-    result: Tensor = _REDUCTIONS[reduction](x, where_, _of_dtype(updates, x))
+    result: Tensor = _REDUCTIONS[reduction](x, where_, tensor_of(updates, x.dtype))
     return result
-
-
-def _of_dtype(updates: Any, x: Tensor) -> Tensor:
-    new = as_tensor(updates)
-    return new if new.dtype == x.dtype else cast(new, x.dtype)
 
 
 def scatter(indices: TensorLike, values: TensorLike, shape: Shape) -> Tensor:

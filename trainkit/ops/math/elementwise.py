@@ -118,6 +118,11 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     return result
 
 
+def tensor_of(x: TensorLike, dtype: DTypeLike) -> Tensor:
+    """`x` as a tensor of `dtype`; Python numbers are not rounded to float32 or int32 before."""
+    return cast(x if isinstance(x, Tensor) else convert_to_tensor(x, dtype_hint=dtype), dtype)
+
+
 @primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED, text="beside numbers")
 def identity(xp: ArrayModule, x: Array) -> Array:
     """The same values as a new tensor."""

@@ -12,7 +12,9 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.type_aliases import DTypeLike, Shape
 from trainkit.ops.core.dynamic_shapes import is_later
-from trainkit.ops.math.elementwise import add, cast, multiply
+from trainkit.ops.math.comparisons import greater_equal, less, logical_or
+from trainkit.ops.math.elementwise import add, cast, minimum, multiply, where
+from trainkit.ops.math.rounding import nextafter
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import rows_for
 
@@ -94,12 +96,27 @@ def uniform(
         if dtype_name in ("float32", "float64"):
             # With the draw: a pass over a large weight takes as long as that, new memory longer.
             bounds = {"scale": float(width), "offset": float(minval)}
-            return source.draw(philox.philox_uniform, shape, dtype=dtype_name, **bounds)
-        return _scale(source.draw(philox.philox_uniform, shape, dtype=dtype_name), minval, width)
+            scaled = source.draw(philox.philox_uniform, shape, dtype=dtype_name, **bounds)
+        else:
+            unit = source.draw(philox.philox_uniform, shape, dtype=dtype_name)
+            scaled = _scale(unit, minval, width)
+        last = _last_below(minval, maxval, dtypes.as_dtype(dtype_name).dtype.type)
+        return scaled if last is None else minimum(scaled, last)
     unit = source.draw(philox.philox_uniform, shape, dtype=dtype_name)
-    low = _like(minval, unit)
-    scaled: Tensor = add(multiply(unit, _like(maxval, unit) - low), low)
-    return scaled
+    low, high = _like(minval, unit), _like(maxval, unit)
+    scaled = add(multiply(unit, high - low), low)
+    is_inside = logical_or(less(scaled, high), greater_equal(low, high))
+    inside: Tensor = where(is_inside, scaled, nextafter(high, low))
+    return inside
+
+
+def _last_below(minval: float, maxval: float, kind: Any) -> float | None:
+    """The number before `maxval`, where rounding lifts draws to that one; `None` elsewhere."""
+    low, bound, largest = kind(minval), kind(maxval), np.nextafter(kind(1), kind(0))
+    width = kind(maxval - minval)
+    # A graph rounds short floats once, at the end, and single operations after each step.
+    ends = largest * width + low, kind(float(largest) * float(width) + float(low))
+    return float(np.nextafter(bound, low)) if low < bound <= max(ends) else None
 
 
 def integers(

@@ -37,6 +37,7 @@ from trainkit.ops.math.elementwise import (
     sqrt,
     square,
     subtract,
+    tensor_of,
 )
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu
@@ -196,9 +197,14 @@ def logspace(
         >>> tk.ops.logspace(0.0, 2.0, 3).numpy().round(3)
         array([  1.,  10., 100.], dtype=float32)
     """
-    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    exponents = linspace(start, stop, num, endpoint, dtype=_double_or_none(dtype), axis=axis)
     values = power(cast(base, exponents.dtype), exponents)
     return values if dtype is None else cast(values, dtype)
+
+
+def _double_or_none(dtype: DTypeLike | None) -> DTypeLike | None:
+    """float64 where it is asked for, and numbers must not be rounded to float32 on the way."""
+    return dtype if dtype is not None and as_dtype(dtype) == "float64" else None
 
 
 def geomspace(
@@ -229,9 +235,11 @@ def geomspace(
         >>> tk.ops.geomspace(1.0, 100.0, 3).numpy().round(3)
         array([  1.,  10., 100.], dtype=float32)
     """
-    low, high = promoted(start, stop)
-    float_dtype = shapes.float_dtype(low.dtype)
-    low, high = cast(low, float_dtype), cast(high, float_dtype)
+    if _double_or_none(dtype) is None:
+        ends = promoted(start, stop)
+        low, high = (cast(x, shapes.float_dtype(x.dtype)) for x in ends)
+    else:
+        low, high = tensor_of(start, "float64"), tensor_of(stop, "float64")
     logs = linspace(log(absolute(low)), log(absolute(high)), num, endpoint, axis=axis)
     signs = linspace(sign(low), sign(low), num, endpoint, axis=axis)
     values = multiply(signs, exp(logs))
