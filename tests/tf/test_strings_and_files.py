@@ -370,3 +370,29 @@ def test_images_are_decoded_in_data_sets():
     dataset = tk.data.Dataset.from_tensor_slices(files).map(lambda b: IO.decode_png(b, channels=3))
     assert dataset.element_spec == tk.TensorSpec((None, None, 3), tk.uint8)
     assert [tuple(x.shape) for x in dataset] == [(16, 8, 3), (4, 8, 3)]
+
+
+def test_complex_numbers_become_texts_of_both_parts():
+    x = tk.constant([1.5 - 2j], "complex64")
+    assert tk.strings.as_string(x).numpy().tolist() == [b"(1.500000,-2.000000)"]
+    assert tk.strings.as_string(x, precision=1).numpy().tolist() == [b"(1.5,-2.0)"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-7, "1e-07"),
+        (1e10, "1e+10"),
+        (1 / 3, "0.333333343"),
+        (123456789.0, "123456792"),
+        (0.1, "0.1"),
+        (-0.0, "0"),
+        (100000.0, "100000"),
+        (np.float64(1 / 3), "0.33333333333333331"),
+        (np.float64(1e10), "10000000000"),
+        ("x", '"x"'),
+        (["x", "y"], '["x" "y"]'),
+    ],
+)
+def test_values_are_printed_as_tensorflow_prints_them(value, text):
+    assert tk.strings.format("{}", tk.constant(value)).numpy().decode() == text

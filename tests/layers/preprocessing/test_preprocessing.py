@@ -301,3 +301,22 @@ def test_moments_are_none_before_the_build():
     np.testing.assert_array_equal(layer.mean, [[0.0, 0.0]])
     np.testing.assert_array_equal(layer.variance, [[1.0, 1.0]])
     assert tk.layers.Normalization(mean=1.0, variance=2.0).mean is None
+
+
+def test_without_a_split_elements_along_the_last_axis_are_tokens():
+    words = [["cat", "sat"], ["dog", "cat"]]
+    layer = layers.TextVectorization(split=None, vocabulary=["cat", "dog"])
+    assert layer(words).numpy().tolist() == [[2, 1], [3, 2]]
+    assert layer(["cat", "dog"]).numpy().tolist() == [2, 3]
+    counts = layers.TextVectorization(split=None, output_mode="count", vocabulary=["cat", "dog"])
+    assert counts(words).numpy().tolist() == [[1, 1, 0], [0, 1, 1]]
+    assert tk.function(layer)(tk.constant(words)).numpy().tolist() == [[2, 1], [3, 2]]
+    layer = layers.TextVectorization(split=None)
+    layer.adapt(words)
+    assert sorted(layer.get_vocabulary()[2:]) == ["cat", "dog", "sat"]
+
+
+def test_several_columns_of_texts_are_not_split():
+    layer = layers.TextVectorization(vocabulary=["cat", "dog"])
+    with pytest.raises(ShapeError, match=r"texts of shape \(1, 2\) can't be split"):
+        layer([["cat", "dog"]])

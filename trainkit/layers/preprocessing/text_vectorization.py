@@ -10,7 +10,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.config_values import config_scope
 from trainkit.core.dtypes import string
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.registry import serialize_setting
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
@@ -27,7 +27,7 @@ _SPLITS = ("whitespace", "character")
 
 def _spec(a: Bound) -> Spec:
     layer, shape = a["layer"], convert_to_tensor(a["inputs"]).shape
-    batch = tuple(shape[:-1] if len(shape) > 1 else shape)
+    batch = tuple(shape[:-1] if len(shape) > 1 or layer.split is None else shape)
     length = layer.output_sequence_length if layer.output_mode == "int" else None
     return Spec((*batch, length), "int64")
 
@@ -35,15 +35,15 @@ def _spec(a: Bound) -> Spec:
 @needs_values("inputs", gives=_spec)
 def _numbered(inputs: Any, layer: Any) -> Any:
     """The numbers of the tokens of texts, filled up with 0 to the longest or a fixed length."""
-    texts = devices.to_numpy(convert_to_tensor(inputs)._array)
-    texts = texts[..., 0] if texts.ndim > 1 else texts
+    texts = layer.texts_of(inputs)
+    batch = texts.shape[:-1] if layer.split is None else texts.shape
     rows = [layer.lookup._indices_of(_objects(tokens)) for tokens in layer.tokens_of(texts)]
     length = layer.output_sequence_length if layer.output_mode == "int" else None
     length = tokens_in(rows) if length is None else length
     out = np.full((len(rows), length), 0 if layer.output_mode == "int" else -1, np.int64)
     for line, row in zip(out, rows, strict=True):
         line[: len(row)] = row[:length]
-    return convert_to_tensor(out.reshape(*texts.shape, length))
+    return convert_to_tensor(out.reshape(*batch, length))
 
 
 def _objects(tokens: list[Any]) -> Any:
@@ -56,7 +56,8 @@ class TextVectorization(Layer):
     """Texts as the numbers of their words, or as vectors of which words they have.
 
     Shapes: input (batch,) or (batch, 1) of text, or one text; output (batch, tokens) of int64, or
-        (batch, vocabulary) of floats.
+        (batch, vocabulary) of floats. With `split=None` the elements along the last axis of the
+        input are the tokens, (batch, tokens).
 
     Args:
         max_tokens: most words of the vocabulary, the special ones `""` and `"[UNK]"` included.
@@ -170,8 +171,9 @@ class TextVectorization(Layer):
 
     def update_state(self, data: Any) -> None:
         """Count the words of a batch of texts."""
-        texts = devices.to_numpy(convert_to_tensor(data)._array)
-        for tokens in self.tokens_of(texts[..., 0] if texts.ndim > 1 else texts):
+        texts = self.texts_of(data)
+        # Each text is a document; one that is split already lies along the last axis.
+        for tokens in self.tokens_of(texts[:, None] if texts.ndim == 1 else texts):
             self.lookup.update_state(_objects(tokens).reshape(1, -1))
 
     def finalize_state(self) -> None:
@@ -180,8 +182,24 @@ class TextVectorization(Layer):
 
     # ------------------------------------------------------------------ looking up
 
+    def texts_of(self, inputs: Any) -> Any:
+        """The texts as an array, without a last axis of size 1 if they are to be split.
+
+        Raises:
+            ShapeError: that axis has another size.
+        """
+        texts = devices.to_numpy(convert_to_tensor(inputs)._array)
+        if self.split is None or texts.ndim < 2:
+            return texts
+        if texts.shape[-1] != 1:
+            raise ShapeError(
+                f"TextVectorization {self.name!r}: texts of shape {texts.shape} can't be split; "
+                "their last axis must have size 1, or split must be None"
+            )
+        return texts[..., 0]
+
     def tokens_of(self, texts: Any) -> list[list[bytes]]:
-        """The tokens of each text of an array.
+        """The tokens of each text of an array; without `split` of each row.
 
         Raises:
             InvalidArgumentError: the array holds numbers.
@@ -192,7 +210,12 @@ class TextVectorization(Layer):
             )
         if callable(self.standardize):
             texts = np.asarray(self.standardize(convert_to_tensor(texts, dtype=string))._array)
-        return [self._with_ngrams(self._split(self._standard(t))) for t in texts.ravel().tolist()]
+        standard = [self._standard(text) for text in texts.ravel().tolist()]
+        if self.split is not None:
+            return [self._with_ngrams(self._split(text)) for text in standard]
+        size = texts.shape[-1] if texts.ndim else 1
+        starts = range(0, len(standard), size) if size else []
+        return [self._with_ngrams(standard[i : i + size]) for i in starts]
 
     def _standard(self, text: bytes) -> bytes:
         if self.standardize in ("lower", "lower_and_strip_punctuation"):
@@ -202,8 +225,6 @@ class TextVectorization(Layer):
         return text
 
     def _split(self, text: bytes) -> list[bytes]:
-        if self.split is None:
-            return [text]
         if self.split == "whitespace":
             return text.split()
         if self.split == "character":

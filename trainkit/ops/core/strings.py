@@ -338,7 +338,8 @@ def as_string(
     """Numbers as texts.
 
     Args:
-        input: tensor of numbers or bools; text stays as it is.
+        input: tensor of numbers or bools; text stays as it is. A complex number becomes its two
+            parts in brackets, (re,im).
         precision: digits behind the point, 6 by default; for floats.
         scientific: with an exponent; for floats.
         shortest: with or without one, whichever is shorter; for floats.
@@ -359,7 +360,8 @@ def as_string(
     x = convert_to_tensor(input)
     if x.dtype is dtypes.string:
         return x
-    if (precision >= 0 or scientific or shortest) and not x.dtype.is_floating:
+    is_complex = x.dtype.is_complex
+    if (precision >= 0 or scientific or shortest) and not (x.dtype.is_floating or is_complex):
         raise InvalidArgumentError(
             f"as_string: precision and exponents are for floats, not {x.dtype}"
         )
@@ -370,6 +372,8 @@ def as_string(
     def text(value: Any) -> bytes:
         if x.dtype.is_bool:
             return b"true" if value else b"false"
+        if is_complex:
+            return f"({form % value.real},{form % value.imag})".encode()
         return (form % (int(value) if x.dtype.is_integer else float(value))).encode()
 
     return each(text, "string", np.asarray(x.numpy()))

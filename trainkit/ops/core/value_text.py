@@ -8,7 +8,7 @@ import numpy as np
 
 
 def formatted(x: Any, summarize: int = 3) -> str:
-    """A value as TensorFlow's `print` shows it: no fraction in whole floats, rows in brackets."""
+    """A value as TensorFlow's `print` shows it: texts of tensors in quotes, rows in brackets."""
     if isinstance(x, np.ndarray | np.generic):
         return _array_text(_quoted_texts(np.asarray(x)), summarize)
     if isinstance(x, list | tuple):
@@ -24,8 +24,8 @@ def _quote(x: Any, summarize: int) -> str:
 
 
 def _quoted_texts(x: Any) -> Any:
-    """The texts of an array in quotation marks; a single text, and numbers, as they are."""
-    if x.ndim == 0 or x.dtype.kind not in "OS":
+    """The texts of an array in quotation marks; numbers as they are."""
+    if x.dtype.kind not in "OS":
         return x
     quoted = np.empty(x.shape, object)
     for index, item in np.ndenumerate(x):
@@ -42,9 +42,11 @@ def _number_text(x: Any) -> str:
         return str(int(x))
     if isinstance(x, complex | np.complexfloating):
         return f"({_number_text(x.real)},{_number_text(x.imag)})"
-    text = f"{float(x):.9g}" if x.dtype == np.float32 else f"{float(x):.17g}"
-    short = np.format_float_positional(x, trim="-") if 1e-5 <= abs(x) < 1e16 or x == 0 else text
-    return short
+    # As many digits as any number of the type has for certain, or all that it takes to read it.
+    is_double, value = x.dtype == np.float64, float(x) + 0.0  # -0.0 + 0.0 is 0.0
+    short = f"{value:{'.15g' if is_double else '.6g'}}"
+    restored = float(short) if is_double else float(np.float32(short))
+    return short if restored == value else f"{value:{'.17g' if is_double else '.9g'}}"
 
 
 def _array_text(x: Any, summarize: int) -> str:

@@ -44,8 +44,8 @@ def convert_image_dtype(
         return x
     if x.dtype.is_integer and target.is_floating:
         # float16 does not hold 65535, by which a uint16 is divided.
-        wide = dtypes.float32 if target.size < 4 else target
-        return cast(divide(cast(x, wide), x.dtype.max), target)
+        compute_dtype = dtypes.float32 if target.size < 4 else target
+        return cast(divide(cast(x, compute_dtype), x.dtype.max), target)
     if x.dtype.is_floating and target.is_integer:
         scaled = multiply(x, target.max + 0.5)
         return saturate_cast(scaled, target) if saturate else cast(scaled, target)
