@@ -35,7 +35,7 @@ def _spec(a: Bound) -> Spec:
 @needs_values("inputs", gives=_spec)
 def _numbered(inputs: Any, layer: Any) -> Any:
     """The numbers of the tokens of texts, filled up with 0 to the longest or a fixed length."""
-    texts = layer.texts_of(inputs)
+    texts = _texts_of(inputs, layer)
     batch = texts.shape[:-1] if layer.split is None else texts.shape
     rows = [layer.lookup._indices_of(_objects(tokens)) for tokens in layer.tokens_of(texts)]
     length = layer.output_sequence_length if layer.output_mode == "int" else None
@@ -44,6 +44,23 @@ def _numbered(inputs: Any, layer: Any) -> Any:
     for line, row in zip(out, rows, strict=True):
         line[: len(row)] = row[:length]
     return convert_to_tensor(out.reshape(*batch, length))
+
+
+def _texts_of(inputs: Any, layer: Any) -> Any:
+    """The texts as an array, without a last axis of size 1 if they are to be split.
+
+    Raises:
+        ShapeError: that axis has another size.
+    """
+    texts = devices.to_numpy(convert_to_tensor(inputs)._array)
+    if layer.split is None or texts.ndim < 2:
+        return texts
+    if texts.shape[-1] != 1:
+        raise ShapeError(
+            f"TextVectorization {layer.name!r}: texts of shape {texts.shape} can't be split; "
+            "their last axis must have size 1, or split must be None"
+        )
+    return texts[..., 0]
 
 
 def _objects(tokens: list[Any]) -> Any:
@@ -171,7 +188,7 @@ class TextVectorization(Layer):
 
     def update_state(self, data: Any) -> None:
         """Count the words of a batch of texts."""
-        texts = self.texts_of(data)
+        texts = _texts_of(data, self)
         # Each text is a document; one that is split already lies along the last axis.
         for tokens in self.tokens_of(texts[:, None] if texts.ndim == 1 else texts):
             self.lookup.update_state(_objects(tokens).reshape(1, -1))
@@ -181,22 +198,6 @@ class TextVectorization(Layer):
         self.lookup.finalize_state()
 
     # ------------------------------------------------------------------ looking up
-
-    def texts_of(self, inputs: Any) -> Any:
-        """The texts as an array, without a last axis of size 1 if they are to be split.
-
-        Raises:
-            ShapeError: that axis has another size.
-        """
-        texts = devices.to_numpy(convert_to_tensor(inputs)._array)
-        if self.split is None or texts.ndim < 2:
-            return texts
-        if texts.shape[-1] != 1:
-            raise ShapeError(
-                f"TextVectorization {self.name!r}: texts of shape {texts.shape} can't be split; "
-                "their last axis must have size 1, or split must be None"
-            )
-        return texts[..., 0]
 
     def tokens_of(self, texts: Any) -> list[list[bytes]]:
         """The tokens of each text of an array; without `split` of each row.
