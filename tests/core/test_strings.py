@@ -170,7 +170,14 @@ def test_filled_with_text():
 def test_print_shows_texts_as_tensorflow_does(tmp_path):
     path = tmp_path / "out"
     tk.print(tk.constant(["a", "b"]), tk.constant("c"), output_stream=f"file://{path}")
-    assert path.read_text() == '["a" "b"] c\n'
+    assert path.read_text() == '["a" "b"] "c"\n'
+
+
+def test_a_text_that_is_printed_alone_has_no_quotes(tmp_path):
+    path = tmp_path / "out"
+    for run in (lambda f: f, tk.function):
+        run(lambda: tk.print(tk.constant("c"), output_stream=f"file://{path}"))()
+    assert path.read_text() == "c\nc\n"
 
 
 def test_dtypes_of_text():

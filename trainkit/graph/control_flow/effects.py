@@ -22,6 +22,7 @@ from trainkit.core.user_frames import Line, origin_of
 from trainkit.graph.ir.user_lines import place_text
 from trainkit.ops.core.run_time_checks import assert_true as assert_true
 from trainkit.ops.core.value_text import formatted as formatted
+from trainkit.ops.core.value_text import is_single_text
 from trainkit.ops.vmap_rules.shared_rules import with_settings
 
 
@@ -49,6 +50,8 @@ class Template:
             for part in self.parts
         ]
         texts = [formatted(part, self.summarize) for part in parts]
+        if len(parts) == 1 and is_single_text(parts[0]):  # alone it has no quotes in TensorFlow
+            texts = [str(parts[0].item(), "utf-8", "replace")]
         # Functions give the stream of this moment: a program, a notebook or a test may have put
         # another in the place of `sys.stderr` since the trace.
         out = self.stream

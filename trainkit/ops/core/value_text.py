@@ -19,6 +19,11 @@ def formatted(x: Any, summarize: int = 3) -> str:
     return str(x)
 
 
+def is_single_text(x: Any) -> bool:
+    """Whether `x` is the array of a string tensor without axes."""
+    return isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "OS"
+
+
 def _quote(x: Any, summarize: int) -> str:
     return repr(x) if isinstance(x, str) else formatted(x, summarize)
 
