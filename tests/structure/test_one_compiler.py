@@ -22,7 +22,7 @@ TRACERS = {
 """Classes that stand for arrays or tensors while operations are noted."""
 
 LINES = {
-    "trainkit.compiler.ir": ("Elementwise", "NumpyLoop"),  # on views of memory
+    "trainkit.compiler.ir": ("Elementwise", "NumpyLoop", "KernelCall"),  # on views of memory
     "trainkit.core.dispatch.formulas": ("ArrayCall",),  # on arrays or elements
     "trainkit.core.dispatch.straight_line": ("PrimitiveStep",),  # on symbols
 }

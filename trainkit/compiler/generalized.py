@@ -12,6 +12,7 @@ import numpy as np
 from trainkit.compiler.ir import (
     Buffer,
     Elementwise,
+    KernelCall,
     LabelCheck,
     Loop,
     Number,
@@ -22,6 +23,7 @@ from trainkit.compiler.ir import (
     Step,
     Unsupported,
     View,
+    is_filled,
 )
 from trainkit.compiler.sizes import Terms, UnknownSize, evaluate, interpolated, polynomial
 
@@ -142,9 +144,10 @@ class Generalizer:
         # The same at all points. Else it has to be a size that a kernel has made a number of, as
         # the count by which a mean divides.
         if len({value.tobytes() for value in values}) == 1:
-            if all(isinstance(x, View) for x in operands):
-                return self.view([x for x in operands if isinstance(x, View)])
-            return operands[0]
+            views = [x for x in operands if isinstance(x, View)]
+            if len({view.shape for view in views}) == 1 and len(views) == len(operands):
+                return self.view(views)
+            return Number(values[0][()], values[0].dtype)
         return Number(self._size_as_number(values), values[0].dtype)
 
     def _size_as_number(self, values: Sequence[Any]) -> int:
@@ -182,6 +185,8 @@ class Generalizer:
         if isinstance(first, LabelCheck):
             limit = self.number([step.limit for step in steps])
             return LabelCheck(self.view([step.labels for step in steps]), limit)
+        if isinstance(first, KernelCall):
+            return self._kernel_call(steps)
         out = self.view([step.out for step in steps])
         if isinstance(first, Reduction):
             return Reduction(first.ufunc, self.view([s.source for s in steps]), first.axes, out)
@@ -192,6 +197,16 @@ class Generalizer:
         operands = tuple(self.operand(column) for column in columns)
         name = first.name if isinstance(first, Elementwise) else first.ufunc
         return type(first)(name, operands, out)
+
+    def _kernel_call(self, calls: Sequence[KernelCall]) -> KernelCall:
+        operands = tuple(
+            self.view(column) if isinstance(column[0], View) else self.number(column)
+            for column in zip(*(call.operands for call in calls), strict=True)
+        )
+        outs = tuple(map(self.view, zip(*(call.outs for call in calls), strict=True)))
+        return KernelCall(
+            calls[0].function, operands, outs, self.number([call.work for call in calls])
+        )
 
 
 _LARGEST = 1 << 24
@@ -206,15 +221,21 @@ def _kind_of_step(step: Any) -> tuple[Any, ...]:
         return NumpyLoop, step.ufunc, len(step.inputs)
     if isinstance(step, Reduction):
         return Reduction, step.ufunc, step.axes
+    if isinstance(step, KernelCall):
+        return KernelCall, step.function, tuple(map(type, step.operands)), len(step.outs)
     return (type(step),)
 
 
 def _value_of(x: Operand) -> Any:
-    """The one element that an operand is in all calls, else `None`."""
+    """The one number that an operand is in all calls, or all of its elements, else `None`."""
     if isinstance(x, Number):
         return np.asarray(x.value, x.dtype)
     array = x.buffer.value[0] if x.buffer.kind == "constant" else None
-    return array if array is not None and array.ndim == 0 and x.shape == () else None
+    if array is None or array.dtype != x.dtype:
+        return None
+    if array.ndim == 0:
+        return array if x.shape == () else None
+    return array.reshape(-1)[:1].reshape(()) if is_filled(array) else None
 
 
 def _same_constants(buffers: Sequence[Buffer]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16, float16
+from trainkit.kernels.threads.part_functions import PartFunction
 
 
 class Unsupported(Exception):
@@ -112,6 +113,14 @@ def layout_of(view: View) -> tuple[tuple[int, ...], list[int] | None]:
     return tuple(shape[i] for i in order), [order.index(i) for i in range(len(shape))]
 
 
+def is_filled(array: Any) -> bool:
+    """Whether an array holds one number throughout, to the bit, and at least twice."""
+    if array.ndim == 0 or array.size < 2 or kind_of(array.dtype) not in "biuf":
+        return False
+    rows = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+    return bool((rows == rows[0]).all())
+
+
 @dataclass(frozen=True)
 class Number:
     """A number that stands in the code."""
@@ -161,6 +170,28 @@ class Product:
 
 
 @dataclass(eq=False)
+class KernelCall:
+    """A compiled kernel over arrays, all of its work as one part.
+
+    Attributes:
+        function: the kernel.
+        operands: its arguments in order, arrays and whole numbers.
+        outs: the arrays among them that it writes.
+        work: how many multiplications it does, or what takes as long.
+    """
+
+    function: PartFunction
+    operands: tuple[View | int, ...]
+    outs: tuple[View, ...]
+    work: int
+
+    @property
+    def out(self) -> View:
+        """The first of its results."""
+        return self.outs[0]
+
+
+@dataclass(eq=False)
 class LabelCheck:
     """Leave the code at once when an input holds a number outside of [0, limit)."""
 
@@ -186,7 +217,7 @@ class Loop:
         return self.members[0].out if self.members else self.ends[0].source
 
 
-Step = Elementwise | NumpyLoop | Reduction | Product | LabelCheck | Loop
+Step = Elementwise | NumpyLoop | Reduction | Product | KernelCall | LabelCheck | Loop
 
 
 def sources_of(step: Any) -> list[View]:
@@ -200,6 +231,8 @@ def sources_of(step: Any) -> list[View]:
         return [x for x in step.inputs if isinstance(x, View)]
     if isinstance(step, Reduction):
         return [step.source]
+    if isinstance(step, KernelCall):
+        return [x for x in step.operands if isinstance(x, View) and x not in step.outs]
     if isinstance(step, LabelCheck):
         return [step.labels]
     return [step.a, step.b]
@@ -209,4 +242,6 @@ def results_of(step: Any) -> list[View]:
     """The views that a step writes."""
     if isinstance(step, Loop):
         return [m.out for m in step.members] + [end.out for end in step.ends]
+    if isinstance(step, KernelCall):
+        return list(step.outs)
     return [] if isinstance(step, LabelCheck) else [step.out]

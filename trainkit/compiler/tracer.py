@@ -39,10 +39,12 @@ class KernelTracer:
     Attributes:
         embeds: arrays that are the same in all calls are part of the code; else they are inputs.
         tuned: kernels for large arrays may have versions that are better left to them.
+        calls_kernels: the code may call compiled kernels of the CPU.
     """
 
     embeds = True
     tuned = True
+    calls_kernels = False
 
     def __init__(self) -> None:
         self.steps: list[Step] = []

@@ -47,6 +47,7 @@ FUNCTIONS = {
     "chain": (lambda x: tk.nn.relu(x * 2.0 + 1.0) / 3.0 - tk.sqrt(tk.abs(x)) + x * x, [[None]]),
     "NumPy's loops": (lambda x: tk.tanh(x) * tk.sigmoid(x * 2.0) - 1.0, [[None]]),
     "gradient": (gradient(lambda x, y: (x * y + 1.0) * tk.maximum(x, y)), [[None], [None]]),
+    "ones": (lambda x: tk.nn.relu(x * 2.0 + 1.0) * x - tk.tanh(tk.ones_like(x)), [[None, 7]]),
     "row": (lambda x, w: tk.nn.relu(x * w + 1.0) * w - x, [[None, 7], [7]]),
     "mean of the axis": (lambda x: x - tk.reduce_mean(x * 2.0, 0) - tk.reduce_max(x), [[None, 5]]),
     "mean of all": (gradient(lambda x: tk.reduce_mean(tk.square(x) - x) * x[0]), [[None]]),

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.generalized import SizeRange
-from trainkit.compiler.ir import Buffer, LabelCheck, Product, Step, Unsupported, View, sources_of
+from trainkit.compiler.ir import (
+    Buffer,
+    KernelCall,
+    LabelCheck,
+    Product,
+    Step,
+    Unsupported,
+    View,
+    sources_of,
+)
 from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
@@ -385,4 +394,6 @@ def _work(steps: Sequence[Step]) -> int:
         total += sum(v.size * v.dtype.itemsize for v in sources_of(step))
         if isinstance(step, Product):
             total += step.out.size * step.a.shape[-1]
+        elif isinstance(step, KernelCall):
+            total += step.work
     return total

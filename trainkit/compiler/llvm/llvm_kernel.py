@@ -39,6 +39,8 @@ from trainkit.kernels.jit.target import converts_float16
 class LlvmTracer(KernelTracer):
     """Takes what is compiled to the same bits on every processor; the rest calls NumPy's loops."""
 
+    calls_kernels = True
+
     def note(self, step: Step) -> None:
         # The loops of 16-bit floats add up in these; operations do so in float32.
         if isinstance(step, Reduction | Product) and is_half(step.out.dtype):

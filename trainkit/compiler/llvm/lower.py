@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.ir import (
+    KernelCall,
     LabelCheck,
     Loop,
     Number,
@@ -29,6 +30,7 @@ from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.loops import Dims, coalesced, spread_strides
 from trainkit.compiler.schedule.rows import first_inside
 from trainkit.compiler.sizes import UnknownSize
+from trainkit.kernels.threads.part_functions import array_words
 
 _WIDEST_ROW = 64
 """Elements of a row of integers that a product keeps in registers."""
@@ -446,11 +448,35 @@ class _ProductWriter(_StepWriter):
         text.loop(m, lambda i: text.loop(p // lanes, lambda j: entry(i, j)))
 
 
+class _KernelWriter(_StepWriter):
+    """A call of a compiled kernel: its arguments are written side by side, as words."""
+
+    step: KernelCall
+
+    def write(self) -> None:
+        text, step = self.text, self.step
+        words: list[int | str] = []
+        for x in step.operands:
+            if isinstance(x, View):
+                start = text.line(f"ptrtoint ptr {self.pointer(x)} to i64")
+                words += array_words(start, x.shape, x.strides, x.dtype.itemsize, x.size)
+            else:
+                words.append(x)
+        text.words = max(text.words, len(words))
+        for i, word in enumerate(words):
+            text.do(f"store i64 {text.number(word)}, ptr {text.at('%words', 8 * i)}")
+        name, address = step.function
+        declaration = f'declare void @"{name}"(ptr, i64, i64)'
+        self.module.outside(name, address, declaration)
+        text.do(f'call void @"{name}"(ptr %words, i64 0, i64 1)')
+
+
 _WRITERS: dict[type, type[_StepWriter]] = {
     Loop: _LoopWriter,
     NumpyLoop: _NumpyWriter,
     Reduction: _ReductionWriter,
     Product: _ProductWriter,
+    KernelCall: _KernelWriter,
 }
 
 

@@ -15,6 +15,7 @@ from trainkit.compiler.ir import Unsupported, is_half, kind_of
 from trainkit.compiler.tracer import KernelTracer, Namespace, TracedArray, as_traced, check_labels
 from trainkit.core.dispatch.facets import FLOATS, TRACE
 from trainkit.graph.ir.graph import GraphTensor, Node
+from trainkit.graph.runtime.half_products import HALF_PRODUCTS
 from trainkit.kernels.softmax.softmax_reference import shifted_powers, softmax
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.neural.softmax_cross_entropy import (
@@ -60,6 +61,9 @@ def traced(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> tuple[Tr
 
 
 def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
+    of_halves = HALF_PRODUCTS.get(node.primitive)
+    if of_halves is not None and trace.calls_kernels and is_half(arrays[0].dtype):
+        return of_halves(trace, *arrays, **node.settings)
     tuned = node.primitive.facets.tuned
     # an eager call may take the tuned kernel, which adds up in another order: other bits
     if trace.tuned and tuned and tuned.may_round_otherwise(arrays, node.settings):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.generalized import Generalizer, SizeRange
-from trainkit.compiler.ir import Unsupported
+from trainkit.compiler.ir import Unsupported, is_filled
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode
 from trainkit.compiler.sizes import UnknownSize
 from trainkit.core.process.side_work import give_way
@@ -26,7 +26,7 @@ from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.graph.runtime.fusion import fuse
 from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.sized_graphs import Axis, at_sizes, unknown_axes
-from trainkit.graph.runtime.values_of_sizes import OF_SIZES, exact_settings, is_filled, settings_of
+from trainkit.graph.runtime.values_of_sizes import OF_SIZES, exact_settings, settings_of
 
 _MOST_UNKNOWN = 2
 """Sizes that differ and stay unknown; each doubles the sizes at which a graph is fused."""

@@ -69,6 +69,7 @@ _COMPILER_MODULES = (
     "trainkit.kernels.jit.without_llvm.compiler_process",
     "trainkit.compiler.llvm.jit",
     "trainkit.compiler.llvm.llvm_kernel",
+    "trainkit.graph.runtime.half_products",
     "trainkit.graph.runtime.fusible",
     "trainkit.graph.runtime.fusion",
 )

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from trainkit.compiler.ir import Unsupported
 from trainkit.compiler.sizes import python_text
 from trainkit.core.dispatch.facets import ASKED, WHOLE_KERNEL, Absent, Semantics
@@ -110,14 +108,6 @@ def settings_of(nodes: Sequence[Node], merge: Generalizer) -> dict[str, Any] | N
         return None
     numbers = tuple(merge.number(column) for column in zip(*rows, strict=True))
     return {"numbers": numbers, "shape": answers[0].values.shape}
-
-
-def is_filled(array: Array) -> bool:
-    """Whether an array holds one number throughout, to the bit, and at least twice."""
-    if array.ndim == 0 or array.size < 2 or array.dtype.kind not in "biuf":
-        return False
-    rows = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
-    return bool((rows == rows[0]).all())
 
 
 def of_sizes(operations: Sequence[Node], results: Collection[GraphTensor]) -> list[Node]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family
+from trainkit.kernels.threads.part_functions import PartFunction, part_function
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES, shared
 
 Array = Any
@@ -47,6 +49,19 @@ def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
     return result, _total(sums)
 
 
+def column_function(rectifies: bool) -> PartFunction | None:
+    """What both do to (g, y, result, sums), or `None`; sums alone need no y and no result."""
+    family = _RECTIFIED if rectifies else _SUMS
+    run = family.find((), 0.0)
+    return None if run is None else _function_of(family.name, run)
+
+
+@lru_cache
+def _function_of(name: str, run: Any) -> PartFunction:
+    bits = np.empty((1, 1), _BITS)
+    return part_function(name, run, bits, bits, bits, np.empty((1, 1), _F32))
+
+
 def _kernel(family: Family, g: Array) -> Any:
     if g.dtype is not _BF16 or not g.ndim or not g.size:
         return None
@@ -54,8 +69,12 @@ def _kernel(family: Family, g: Array) -> Any:
 
 
 def _sums_of(rows: Array) -> Array:
-    shares = MATRIX_SHARES if len(rows) >= _FEWEST_ROWS else 1
-    return np.empty((shares, rows.shape[1]), _F32)
+    return np.empty((share_count(len(rows)), rows.shape[1]), _F32)
+
+
+def share_count(rows: int) -> int:
+    """How many sums of so many rows there are for each column, which are then added up."""
+    return MATRIX_SHARES if rows >= _FEWEST_ROWS else 1
 
 
 def _total(sums: Array) -> Array:

@@ -10,6 +10,7 @@ the instruction takes subnormal numbers for 0 and rounds the sum of a pair in it
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,13 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import bfloat16_pairs
 from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
-from trainkit.kernels.matmul.product_tuned import as_four_axes, block_shares, stack_shares
+from trainkit.kernels.matmul.product_tuned import (
+    BLOCK_WORK,
+    as_four_axes,
+    block_shares,
+    stack_shares,
+)
+from trainkit.kernels.threads.part_functions import PartFunction, part_function
 
 Array = Any
 
@@ -69,6 +76,25 @@ def product(
         height, width, int(rounds), int(rectify),
     )  # fmt: skip
     return result
+
+
+def product_function() -> PartFunction | None:
+    """What `product` does to (x, w, bias, y, height, width, rounds, rectifies), or `None`."""
+    pairs = bfloat16_pairs.has_bfloat16_pairs()
+    run = _PRODUCTS[pairs].find((), 0.0)
+    return None if run is None else _function_of(_PRODUCTS[pairs].name, run)
+
+
+@lru_cache
+def _function_of(name: str, run: Any) -> PartFunction:
+    bits = np.empty((1, 1), _BITS)
+    return part_function(name, run, bits, bits, EMPTY_VECTOR, bits, 1, 1, 1, 0)
+
+
+def is_shared(rows: int, depth: int, columns: int) -> bool:
+    """Whether several threads may do a product."""
+    words = (depth + 1) // 2 if bfloat16_pairs.has_bfloat16_pairs() else depth
+    return rows * words * columns >= 2 * BLOCK_WORK
 
 
 def _bits(x: Array) -> Array:
