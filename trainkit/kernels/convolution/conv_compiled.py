@@ -12,6 +12,7 @@ import numpy as np
 from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import (
     channel_weight_tile,
     clear_floats,
@@ -22,9 +23,10 @@ from trainkit.kernels.convolution.conv_microkernels import (
     pixel_tile,
     turn_square,
 )
+from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.jit.register_tiles import FAR_BYTES, tiling
 from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_range, spread
 
 _LINES = float32[:, :, ::1]
@@ -147,6 +149,8 @@ def _pixels_part(
     factor_at, shift_at, residual_at = factor.ctypes.data, shift.ctypes.data, residual.ctypes.data
     # The rectifier is for complete sums; between chunks nothing is cut off.
     lowest = np.float32(-np.inf)
+    # Results that no cache has are asked for a tile before they are written.
+    is_far = 4 * y.size >= FAR_BYTES
     worker = np.int64(part)
     for task in range(worker, tasks, parts):
         # Neighbouring tasks are shares of one group, so threads that run at a time read the same
@@ -174,8 +178,13 @@ def _pixels_part(
                 in_image = image_group * group * y_image + blocks[b, 1]
                 follows = factor_at + blocks[b, 1] if is_last_chunk and len(factor) else 0
                 beside = residual_at + in_image if residual.shape[0] else 0
-                for tile in range(share * count // splits, (share + 1) * count // splits):
+                stop = (share + 1) * count // splits
+                for tile in range(share * count // splits, stop):
                     where = row * table_bytes + 8 * tile_rows * tile
+                    if is_far and c == 0 and tile + 1 < stop:
+                        for p in range(tile_rows * (tile + 1), tile_rows * (tile + 2)):
+                            for line in range(CACHE_LINE - 4, 4 * width, CACHE_LINE):
+                                fetch_line(y_at + in_image + to[row, p] + line, 0)
                     pixel_tile(
                         tile_rows, vectors, lanes, by_channel,
                         base + blocks[b, 0] + 4 * first, at_at + where, runs_at + 8 * first_run,

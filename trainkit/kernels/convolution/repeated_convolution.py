@@ -6,6 +6,7 @@ microseconds, of which Python would take 20 to find out again what is to be done
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from trainkit.kernels.jit.kernel_family import Family, owned
 from trainkit.kernels.matmul import epilogue_tuned
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue, finish
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
+from trainkit.kernels.matmul.product_tuned import is_large
 from trainkit.kernels.matmul.repeated_product import are_in_order, product_call
 from trainkit.kernels.normalization.norm_tuned import Rectifier
 from trainkit.kernels.threads import pools
@@ -87,9 +89,12 @@ class RepeatedConvolution:
         limits = low, np.float32(np.inf)
         if is_followed:
             limits = epilogue_tuned.limits_of(self._rectifier)
-        is_alone = not (is_followed and self._rectifies)
-        if groups == 1 and w.pointwise and is_alone and all(n == 1 for n in w.strides):
-            return product_call(x.shape, kernel, filters, self._weights, limits)
+        pixels = len(x) * math.prod(w.out)
+        if groups == 1 and w.pointwise and is_large(pixels, kernel.reshape(channels, filters)):
+            is_alone = not (is_followed and self._rectifies)
+            if is_alone and all(n == 1 for n in w.strides):
+                return product_call(x.shape, kernel, filters, self._weights, limits)
+            return None
         if not serves(w, channels, filters, groups):
             return self._sums(w, groups, x, kernel, low, limits)
         # what meets zeros of the padding is finite, as it was used; who keeps it needs not ask
@@ -104,8 +109,6 @@ class RepeatedConvolution:
     def _sums(self, w: Windows, groups: int, x: Array, kernel: Array, low: Any, limits: Any) -> Any:
         """What is remembered of a convolution by direct sums or transforms, `None` of others."""
         sizes = len(x), x.shape[-1], kernel.shape[-1], groups
-        if groups == 1 and w.pointwise:
-            return None
         if winograd_tuned.serves_forward(w, *sizes):
             tiles = results_call(x.shape, kernel.shape, before_of(w), w.out)
             return _RepeatedTiles(tiles, x, kernel, low, self._rectifier)

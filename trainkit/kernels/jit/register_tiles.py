@@ -12,7 +12,8 @@ BLOCK_DEPTH = 512
 
 
 FAR_BYTES = 1 << 20
-"""Weights of one row's product that are asked for ahead, as the second cache has no room for them.
+"""Weights of one row's product, and results of a convolution, are asked for ahead from here on, as
+the second cache has no room for them.
 What it has is read faster without: a quarter of the time would go into asking."""
 
 

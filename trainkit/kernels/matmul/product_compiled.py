@@ -226,6 +226,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         packed = np.empty(strips * strip_step // size if packs else 1, number)
         packed_at = (packed.ctypes.data + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
         zeros = np.zeros(tile_columns, number)
+        # as long before they are written as results take to come
+        tiles_ahead = max(1, 128 // depth)
         for k in range(0, depth, BLOCK_DEPTH):
             deep = min(BLOCK_DEPTH, depth - k)
             first, row_step, tile_step, next_step = x + k * x_next, x_step, _ROWS * x_step, x_next
@@ -267,7 +269,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                     beside_to = residual + q * y_step if residual else 0
                     last = min(tall, rows - q) - 1
                     if has_masks and count < tile_columns and not is_even and rows - q >= _ROWS:
-                        following = to + _ROWS * y_step
+                        following = to + tiles_ahead * _ROWS * y_step
                         ahead = x_rows if copies or in_panels or f else x_rows + _ROWS * x_step
                         if count <= lanes:
                             block_tile(
@@ -300,8 +302,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                             factor, shift, beside_to, low, high,
                         )  # fmt: skip
                     elif count == tile_columns and rows - q >= _ROWS:
-                        following = to + _ROWS * y_step
-                        if rows - q == _ROWS:
+                        following = to + tiles_ahead * _ROWS * y_step
+                        if rows - q <= tiles_ahead * _ROWS:
                             following = y + size * (f + tile_columns)
                         if in_panels:
                             block_tile(
