@@ -483,6 +483,16 @@ def test_what_a_gradient_reads_is_not_kept_in_an_inference(rng, layer, steps, ba
     assert_same_bits(model, x)
 
 
+@pytest.mark.parametrize("layer", [layers.LSTM, layers.GRU])
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_nor_is_it_in_one_of_16_bit_floats(eager, rng, layer, policy):
+    stack = [layer(24, return_sequences=True, dtype=policy), layer(12, dtype=policy)]
+    model = randomized(rng, tk.Sequential([tk.Input((5, 8)), *stack]))
+    x = tk.constant(rng.normal(size=(3, 5, 8)).astype("float32"))
+    assert alone(model, x) == [True, True]
+    assert_same_bits(model, x)
+
+
 def test_what_somebody_reads_is_kept(rng):
     layer = layers.LSTM(24, return_state=True)
     x = tk.constant(rng.normal(size=(3, 5, 8)).astype("float32"))

@@ -54,6 +54,59 @@ def test_gru_and_its_gradient_equal_the_plain_version(
     assert_all_close(found, recurrent_reference.gru_gradient(np, *given))
 
 
+EPSILONS = {np.dtype("float16"): 2.0**-10, tk.bfloat16.dtype: 2.0**-7}
+
+
+def of_halves(rng, dtype, *shapes):
+    """Arrays of 16-bit floats, and the same numbers as float32."""
+    halves = [array.astype(dtype) for array in floats(rng, *shapes)]
+    return halves, [array.astype(np.float32) for array in halves]
+
+
+def assert_rounded_once(halves, expected):
+    """Arrays of 16-bit floats that equal those of float32, rounded, to the bit."""
+    for a, b in zip(halves, expected, strict=True):
+        np.testing.assert_array_equal(a.view(np.uint16), b.astype(a.dtype).view(np.uint16))
+
+
+def assert_near(halves, expected):
+    """The same but for a second rounding, of what products and sums are made of."""
+    for a, b in zip(halves, expected, strict=True):
+        step = EPSILONS[a.dtype]
+        np.testing.assert_allclose(a.astype("float32"), b, rtol=2 * step, atol=step * abs(b).max())
+
+
+@pytest.mark.parametrize("dtype", EPSILONS, ids=str)
+@pytest.mark.parametrize(("batch", "steps", "units"), SIZES)
+def test_recurrences_read_16_bit_floats_and_round_once(eager, rng, batch, steps, units, dtype):
+    states, by_step = (batch, units), (batch, steps, units)
+    shapes = (batch, steps, 4 * units), states, states, (units, 4 * units)
+    inputs, wide = of_halves(rng, dtype, *shapes)
+    results = recurrent_tuned.lstm(*inputs)
+    assert_rounded_once(results, recurrent_tuned.lstm(*wide))
+    assert recurrent_tuned.lstm(*inputs, hidden_alone=True)[1:] == (None, None)
+    assert_rounded_once(recurrent_tuned.lstm(*inputs, hidden_alone=True)[:1], results[:1])
+    (by_hidden, by_memory), wide_by = of_halves(rng, dtype, by_step, by_step)
+    for one, two in ((by_memory, wide_by[1]), (None, None)):
+        gradients = recurrent_tuned.lstm_gradient(by_hidden, one, *inputs[1:], *results)
+        saved = [x.astype(np.float32) for x in results]
+        expected = recurrent_tuned.lstm_gradient(wide_by[0], two, *wide[1:], *saved)
+        assert_rounded_once(gradients[:3], expected[:3])
+        assert_near(gradients[3:], expected[3:])
+    shapes = (batch, steps, 3 * units), states, (units, 3 * units), (3 * units,)
+    inputs, wide = of_halves(rng, dtype, *shapes)
+    results = recurrent_tuned.gru(*inputs, True)
+    assert_rounded_once(results, recurrent_tuned.gru(*wide, True))
+    alone = recurrent_tuned.gru(*inputs, True, hidden_alone=True)
+    assert alone[1] is None
+    assert_rounded_once(alone[:1], results[:1])
+    gradients = recurrent_tuned.gru_gradient(by_hidden, *inputs[1:3], *results, True)
+    saved = [x.astype(np.float32) for x in results]
+    expected = recurrent_tuned.gru_gradient(wide_by[0], *wide[1:3], *saved, True)
+    assert_rounded_once(gradients[:2], expected[:2])
+    assert_near(gradients[2:], expected[2:])
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("units", [10, 33, 70])
 def test_a_sample_has_the_same_bits_whatever_comes_with_it(eager, rng, units, count):

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
-from trainkit.core.dispatch.facets import ELEMENTWISE, NUMBER, PRODUCT
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
 from trainkit.core.dtypes import HALVES, bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
@@ -43,8 +43,13 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return functools.partial(_run_beside_numbers, primitive, node.settings, numbers)
     if not on_gpu and _has_kernel_of_bfloat16(node):
         return functools.partial(_run_on_bfloat16, primitive, node.settings)
-    if on_gpu or any(x.dtype in HALVES for x in inputs):
+    if on_gpu:
         return functools.partial(_run, primitive, node.settings)
+    if any(x.dtype in HALVES for x in inputs):
+        # what `run` calls where nothing is widened, without its questions
+        is_plain = not primitive.is_ufunc and primitive.facets.promotion != FLOATS
+        run = functools.partial(primitive.kernel, np, **node.settings)
+        return run if is_plain else functools.partial(_run, primitive, node.settings)
     # NumPy's function itself where its dtype is the promised one: no call of Python's between
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.dtypes import HALVES
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import prune, rebuild
 from trainkit.graph.runtime.joined_normalization import (
@@ -126,7 +127,7 @@ def _multiplier(primitive: Any) -> Any:
 
 
 def _recurrence(primitive: Any, compiled: Any) -> Any:
-    """A kernel of `lstm` or `gru` that keeps a copy of its recurrent kernel.
+    """A kernel of `lstm` or `gru` that keeps a copy of its recurrent kernel, of float32.
 
     Of one sequence each step reads the whole kernel once, so it matters where that begins. With
     `hidden_alone` nobody reads what is there for a gradient, and it need not be written.
@@ -134,9 +135,13 @@ def _recurrence(primitive: Any, compiled: Any) -> Any:
     position = _KERNEL_POSITIONS[primitive]
 
     def run_by_kept_kernel(
-        xp: Any, *inputs: Any, weights: PreparedWeights, hidden_alone: bool = False, **settings: Any
+        xp: Any,
+        *inputs: Any,
+        weights: PreparedWeights | None,
+        hidden_alone: bool = False,
+        **settings: Any,
     ) -> tuple[Any, ...]:
-        if len(inputs[0]) == 1:
+        if weights is not None and len(inputs[0]) == 1:
             kernel = weights.strips(inputs[position], np.asarray, "rows")
             if kernel is not None:
                 inputs = *inputs[:position], kernel, *inputs[position + 1 :]
@@ -242,7 +247,15 @@ class _ConvolutionJoiner:
         if node in self._chains:
             return True
         position = _KERNEL_POSITIONS.get(node.primitive)
-        return position is not None and self._weights(node.inputs, position) is not None
+        if position is None:
+            return False
+        return self._needs_no_gates(node) or self._weights(node.inputs, position) is not None
+
+    def _needs_no_gates(self, node: Node) -> bool:
+        """Whether a node is a recurrence of 16-bit floats of which states alone are read."""
+        if node.primitive not in (_LSTM, _GRU) or node.inputs[0].dtype not in HALVES:
+            return False
+        return self._read.isdisjoint(map(id, node.outputs[1:]))
 
     def visit(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         """The outputs in the new graph of what is joined, else `None`."""
@@ -257,7 +270,7 @@ class _ConvolutionJoiner:
         if operation is None:
             return None
         weights = self._weights(inputs, _KERNEL_POSITIONS[node.primitive])
-        if weights is None:
+        if weights is None and not self._needs_no_gates(node):
             return None
         settings = {**node.settings, "weights": weights}
         if node.primitive in (_LSTM, _GRU):

@@ -17,6 +17,8 @@ HALVES = types.uint16[:, ::1]
 """A matrix of the bits of bfloat16."""
 FLOAT16S = types.int16[:, ::1]
 """A matrix of the bits of float16, for processors that convert it."""
+HALF_CUBE, FLOAT16_CUBE = types.uint16[:, :, ::1], types.int16[:, :, ::1]
+"""The same of three axes."""
 # What is only read may also be an array that nobody may write to.
 READ_HALVES = types.Array(types.uint16, 2, "C", readonly=True)
 READ_HALF_CUBE = types.Array(types.uint16, 3, "C", readonly=True)

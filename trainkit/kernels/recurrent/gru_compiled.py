@@ -6,19 +6,19 @@ import numpy as np
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.elements import FLOAT16_CUBE, HALF_CUBE, as_element, as_float
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.matmul.matmul_compiled import add_rows, behind, packed_size, packed_weights
 from trainkit.kernels.recurrent.lstm_compiled import take_before
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 
-@by_parts(CUBE, MATRIX, VECTOR, *[CUBE] * 4, apart=True)
-def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
+def _gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     """A GRU whose reset gate multiplies after the product.
 
     `bias` is that of the state's product; `state`, (workers, samples, units), holds the first h,
-    the samples being a multiple of 8; `z`, (workers, samples, 3 units), is room. Gates may be
-    (workers, 1, 4 units), as those of `lstm`.
+    the samples being a multiple of 8; `z`, (workers, samples, 3 units), is room. Gates may
+    have no samples, as those of `lstm`.
     """
     units = state.shape[2]
     width = 3 * units
@@ -26,7 +26,7 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     strips = np.empty(packed_size(units, width, batch, steps), np.float32)
     lying, offsets = (kernel.ctypes.data, width), (bias.ctypes.data, 0)
     weights = packed_weights(lying, units, width, batch, steps, strips.ctypes.data)
-    is_whole = gates.shape[0] == batch and gates.shape[1] == steps
+    is_trained = gates.shape[0] > 0
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -36,19 +36,20 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
             add_rows(before, weights, offsets, sums, own_samples, units, width)
             for q in range(own_samples):
                 n = worker * samples + q
-                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     share = z[worker, q, 2 * units + u]
-                    gates[row, step, 3 * units + u] = share
-                    update = sigmoid(projected[n, t, u] + z[worker, q, u])
-                    reset = sigmoid(projected[n, t, units + u] + z[worker, q, units + u])
-                    new = tanh(projected[n, t, 2 * units + u] + reset * share)
+                    update = sigmoid(as_float(projected[n, t, u]) + z[worker, q, u])
+                    of_reset = as_float(projected[n, t, units + u])
+                    reset = sigmoid(of_reset + z[worker, q, units + u])
+                    new = tanh(as_float(projected[n, t, 2 * units + u]) + reset * share)
                     h = new + update * (state[worker, q, u] - new)
                     state[worker, q, u] = h
-                    hidden[n, t, u] = h
-                    gates[row, step, u] = update
-                    gates[row, step, units + u] = reset
-                    gates[row, step, 2 * units + u] = new
+                    hidden[n, t, u] = as_element(h, hidden)
+                    if is_trained:
+                        gates[n, t, u] = as_element(update, gates)
+                        gates[n, t, units + u] = as_element(reset, gates)
+                        gates[n, t, 2 * units + u] = as_element(new, gates)
+                        gates[n, t, 3 * units + u] = as_element(share, gates)
     keep_alive(strips)
 
 
@@ -67,7 +68,7 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, re
     weights = packed_weights(lying, units, 2 * units, batch, steps, strips.ctypes.data)
     lying = behind(lying, 2 * units)
     weights_of_new = packed_weights(lying, units, units, batch, steps, strips_of_new.ctypes.data)
-    is_whole = gates.shape[0] == batch and gates.shape[1] == steps
+    is_trained = gates.shape[0] > 0
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -78,34 +79,33 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, re
             add_rows(before, weights, inputs, sums, own_samples, units, 2 * units)
             for q in range(own_samples):
                 n = worker * samples + q
-                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     update = sigmoid(z[worker, q, u])
                     reset = sigmoid(z[worker, q, units + u])
                     share = reset * state[worker, q, u]
                     z[worker, q, u] = update
                     reset_states[worker, q, u] = share
-                    gates[row, step, u] = update
-                    gates[row, step, units + u] = reset
-                    gates[row, step, 3 * units + u] = share
+                    if is_trained:
+                        gates[n, t, u] = update
+                        gates[n, t, units + u] = reset
+                        gates[n, t, 3 * units + u] = share
             shares = reset_states[worker].ctypes.data, units
             of_new, new_sums = behind(inputs, 2 * units), behind(sums, 2 * units)
             add_rows(shares, weights_of_new, of_new, new_sums, own_samples, units, units)
             for q in range(own_samples):
                 n = worker * samples + q
-                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     new = tanh(z[worker, q, 2 * units + u])
                     h = new + z[worker, q, u] * (state[worker, q, u] - new)
                     state[worker, q, u] = h
                     hidden[n, t, u] = h
-                    gates[row, step, 2 * units + u] = new
+                    if is_trained:
+                        gates[n, t, 2 * units + u] = new
     keep_alive(strips)
     keep_alive(strips_of_new)
 
 
-@by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, apart=True)
-def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room):
+def _gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room):
     """Gradients of `gru`.
 
     `first` is h before the first step, `turned` the recurrent kernel with its axes swapped.
@@ -131,10 +131,12 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
                 n = worker * samples + q
                 take_before(room, hidden, first, worker, q, n, t)
                 for u in range(units):
-                    dh[worker, q, u] += by_hidden[n, t, u]
+                    dh[worker, q, u] += as_float(by_hidden[n, t, u])
                 for u in range(units):
-                    update, reset = gates[n, t, u], gates[n, t, units + u]
-                    new, share = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
+                    update = as_float(gates[n, t, u])
+                    reset = as_float(gates[n, t, units + u])
+                    new = as_float(gates[n, t, 2 * units + u])
+                    share = as_float(gates[n, t, 3 * units + u])
                     by_h, earlier = dh[worker, q, u], room[worker, q, u]
                     by_new = by_h * (one - update) * (one - new * new)
                     z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
@@ -143,11 +145,11 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
                     room[worker, q, u] = by_new
                     dh[worker, q, u] = by_h * update
                 for u in range(2 * units):
-                    grads[n, t, u] = z[worker, q, u]
+                    grads[n, t, u] = as_element(z[worker, q, u], grads)
                 for u in range(units):
-                    grads[n, t, 2 * units + u] = room[worker, q, u]
+                    grads[n, t, 2 * units + u] = as_element(room[worker, q, u], grads)
                 for u in range(units):
-                    shares[n, t, u] = z[worker, q, 2 * units + u]
+                    shares[n, t, u] = as_element(z[worker, q, 2 * units + u], shares)
             add_rows(grad, weights, back, back, own_samples, width, units)
     keep_alive(strips)
 
@@ -203,3 +205,16 @@ def gru_reset_before_gradient(
             add_rows(grad, weights, back, back, own_samples, 2 * units, units)
     keep_alive(strips)
     keep_alive(strips_of_new)
+
+
+def _builders(states):
+    """The builders of `gru` and its gradients for states of one type of elements."""
+    return (
+        by_parts(states, MATRIX, VECTOR, states, states, CUBE, CUBE, apart=True)(_gru),
+        by_parts(states, MATRIX, MATRIX, *[states] * 4, *[CUBE] * 3, apart=True)(_gru_gradient),
+    )
+
+
+gru, gru_gradient = _builders(CUBE)
+gru_bfloat16, gru_gradient_bfloat16 = _builders(HALF_CUBE)
+gru_float16, gru_gradient_float16 = _builders(FLOAT16_CUBE)

@@ -3,6 +3,9 @@
 What a worker keeps from step to step lies in arrays that the caller gives: LLVM is promised that
 arrays which are given do not overlap, but not that those made inside do not, and then it would make
 no vectors of the loops over units.
+
+What has a number for each step may be of 16-bit floats: it is read and rounded where it lies, and
+all between is float32.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import numpy as np
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.elements import FLOAT16_CUBE, HALF_CUBE, as_element, as_float
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.matmul.matmul_compiled import add_rows, packed_size, packed_weights
@@ -22,20 +26,26 @@ def take_before(room, states, first, worker, q, n, t):
     """Put the state of sample n before step t, `first` before all, into a row of `room`."""
     if t:
         for u in range(room.shape[2]):
-            room[worker, q, u] = states[n, t - 1, u]
+            room[worker, q, u] = as_float(states[n, t - 1, u])
     else:
         for u in range(room.shape[2]):
             room[worker, q, u] = first[n, u]
 
 
-@by_parts(CUBE, MATRIX, *[CUBE] * 6, apart=True)
-def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
+@inlined
+def widen_step(target, source, first, worker, samples, t):
+    """Put what is known of step t of the first samples from `first` on into a row for each."""
+    for q in range(samples):
+        for u in range(target.shape[2]):
+            target[worker, q, u] = as_float(source[first + q, t, u])
+
+
+def _lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     """Hidden states, memory and gates of all steps.
 
-    Without a gradient memory and gates are read by nobody, and to write them takes a tenth of the
-    time: they may be (workers, 1, ...), whose rows each step writes over. `state` and `cell`,
-    (workers, samples, units), hold the first h and c, the samples being a multiple of 8; `z`,
-    (workers, samples, 4 units), is room.
+    Without a gradient memory and gates are read by nobody: they may have no samples. `state` and
+    `cell`, (workers, samples, units), hold the first h and c, the samples being a multiple of 8;
+    `z`, (workers, samples, 4 units), is room.
     """
     units = state.shape[2]
     width = 4 * units
@@ -43,18 +53,21 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     strips = np.empty(packed_size(units, width, batch, steps), np.float32)
     lying = kernel.ctypes.data, width
     weights = packed_weights(lying, units, width, batch, steps, strips.ctypes.data)
-    is_whole = gates.shape[0] == batch and gates.shape[1] == steps
+    is_trained = gates.shape[0] > 0
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         own_samples = min(samples, batch - worker * samples)
         before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            inputs = projected[worker * samples, t].ctypes.data, steps * width
+            inputs = sums
+            if projected.itemsize == 4:
+                inputs = projected[worker * samples, t].ctypes.data, steps * width
+            else:
+                widen_step(z, projected, worker * samples, worker, own_samples, t)
             add_rows(before, weights, inputs, sums, own_samples, units, width)
             for q in range(own_samples):
                 n = worker * samples + q
-                row, step = (n, t) if is_whole else (worker, 0)
                 for u in range(units):
                     i = sigmoid(z[worker, q, u])
                     f = sigmoid(z[worker, q, units + u])
@@ -64,17 +77,17 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
                     h = o * tanh(c)
                     cell[worker, q, u] = c
                     state[worker, q, u] = h
-                    memory[row, step, u] = c
-                    hidden[n, t, u] = h
-                    gates[row, step, u] = i
-                    gates[row, step, units + u] = f
-                    gates[row, step, 2 * units + u] = g
-                    gates[row, step, 3 * units + u] = o
+                    hidden[n, t, u] = as_element(h, hidden)
+                    if is_trained:
+                        memory[n, t, u] = as_element(c, memory)
+                        gates[n, t, u] = as_element(i, gates)
+                        gates[n, t, units + u] = as_element(f, gates)
+                        gates[n, t, 2 * units + u] = as_element(g, gates)
+                        gates[n, t, 3 * units + u] = as_element(o, gates)
     keep_alive(strips)
 
 
-@by_parts(CUBE, CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
-def lstm_gradient(
+def _lstm_gradient(
     part, parts, by_hidden, by_memory, first, turned, memory, gates, grads, dh, dc, z, room, none
 ):
     """Gradients of `lstm`.
@@ -99,19 +112,20 @@ def lstm_gradient(
         for q in range(own_samples):
             n = worker * samples + q
             for u in range(units):
-                dh[worker, q, u] = by_hidden[n, steps - 1, u]
+                dh[worker, q, u] = as_float(by_hidden[n, steps - 1, u])
         for after in range(steps):
             t = steps - 1 - after
             for q in range(own_samples):
                 n = worker * samples + q
                 if by_memory.shape[0]:
                     for u in range(units):
-                        dc[worker, q, u] += by_memory[n, t, u]
+                        dc[worker, q, u] += as_float(by_memory[n, t, u])
                 take_before(room, memory, first, worker, q, n, t)
                 for u in range(units):
-                    i, f = gates[n, t, u], gates[n, t, units + u]
-                    g, o = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
-                    squashed, by_h = tanh(memory[n, t, u]), dh[worker, q, u]
+                    i, f = as_float(gates[n, t, u]), as_float(gates[n, t, units + u])
+                    g = as_float(gates[n, t, 2 * units + u])
+                    o = as_float(gates[n, t, 3 * units + u])
+                    squashed, by_h = tanh(as_float(memory[n, t, u])), dh[worker, q, u]
                     by_c = dc[worker, q, u] + by_h * o * (one - squashed * squashed)
                     by_i = by_c * g * i * (one - i)
                     by_f = by_c * room[worker, q, u] * f * (one - f)
@@ -123,10 +137,27 @@ def lstm_gradient(
                     z[worker, q, 2 * units + u] = by_g
                     z[worker, q, 3 * units + u] = by_o
                 for u in range(width):
-                    grads[n, t, u] = z[worker, q, u]
-            start, apart = none.ctypes.data, 0
-            if t:
-                start = by_hidden[worker * samples, t - 1].ctypes.data
-                apart = steps * units
-            add_rows(grad, weights, (start, apart), back, own_samples, width, units)
+                    grads[n, t, u] = as_element(z[worker, q, u], grads)
+            start = none.ctypes.data, 0
+            if t and by_hidden.itemsize == 4:
+                start = by_hidden[worker * samples, t - 1].ctypes.data, steps * units
+            elif t:
+                widen_step(dh, by_hidden, worker * samples, worker, own_samples, t - 1)
+                start = back
+            add_rows(grad, weights, start, back, own_samples, width, units)
     keep_alive(strips)
+
+
+def _builders(states):
+    """The builders of both for states of one type of elements."""
+    return (
+        by_parts(states, MATRIX, *[states] * 3, *[CUBE] * 3, apart=True)(_lstm),
+        by_parts(states, states, MATRIX, MATRIX, *[states] * 3, *[CUBE] * 4, VECTOR, apart=True)(
+            _lstm_gradient
+        ),
+    )
+
+
+lstm, lstm_gradient = _builders(CUBE)
+lstm_bfloat16, lstm_gradient_bfloat16 = _builders(HALF_CUBE)
+lstm_float16, lstm_gradient_float16 = _builders(FLOAT16_CUBE)

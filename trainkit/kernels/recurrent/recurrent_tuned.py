@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.jit import kernel_family
+from trainkit.core.dtypes import bfloat16, cast_array, widen_halves
+from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
 from trainkit.kernels.matmul.product_tuned import pooled_product
 from trainkit.kernels.recurrent.recurrent_reference import before, rows
 from trainkit.kernels.reductions.reductions_tuned import leading_sum
@@ -16,20 +18,28 @@ from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
-_F32 = np.dtype(np.float32)
-LSTM = kernel_family.Family("lstm", "recurrent.lstm_compiled", "lstm")
-LSTM_GRADIENT = kernel_family.Family("lstm_gradient", "recurrent.lstm_compiled", "lstm_gradient")
-GRU = {
-    True: kernel_family.Family("gru", "recurrent.gru_compiled", "gru"),
-    False: kernel_family.Family("gru_reset_before", "recurrent.gru_compiled", "gru_reset_before"),
-}
-"""By whether the reset gate multiplies after the state's product."""
-GRU_GRADIENT = {
-    True: kernel_family.Family("gru_gradient", "recurrent.gru_compiled", "gru_gradient"),
-    False: kernel_family.Family(
-        "gru_reset_before_gradient", "recurrent.gru_compiled", "gru_reset_before_gradient"
-    ),
-}
+_F32, _F16 = np.dtype(np.float32), np.dtype(np.float16)
+_SUFFIXES = {_F32: "", bfloat16.dtype: "_bfloat16", _F16: "_float16"}
+"""How the names of kernels end for states of these types."""
+_BITS = {bfloat16.dtype: np.dtype(np.uint16), _F16: np.dtype(np.int16)}
+"""As what kernels take arrays of 16-bit floats."""
+
+
+def _families(name: str, file: str) -> dict[Any, kernel_family.Family]:
+    return {
+        dtype: kernel_family.Family(name + suffix, f"recurrent.{file}", name + suffix)
+        for dtype, suffix in _SUFFIXES.items()
+    }
+
+
+LSTM, LSTM_GRADIENT = (_families(name, "lstm_compiled") for name in ("lstm", "lstm_gradient"))
+GRU, GRU_GRADIENT = (_families(name, "gru_compiled") for name in ("gru", "gru_gradient"))
+"""By the type of what there is for each step."""
+GRU_BEFORE, GRU_BEFORE_GRADIENT = (
+    {_F32: kernel_family.Family(name, "recurrent.gru_compiled", name)}
+    for name in ("gru_reset_before", "gru_reset_before_gradient")
+)
+"""Where the reset gate multiplies before the state's product."""
 
 LARGEST_KERNEL_BYTES = 1 << 22
 """The recurrent kernel is read at each step, so it has to stay in a cache."""
@@ -39,13 +49,20 @@ STEP_SECONDS = 3e-5
 """What the calls of NumPy take for one step, whatever its size."""
 
 
+def has_kernel(dtype: Any) -> bool:
+    """Whether LSTM, and GRU that resets after the product, read and write arrays of a type."""
+    return dtype in _SUFFIXES and (dtype is not _F16 or target.converts_float16())
+
+
 def _find_kernel(
-    family: kernel_family.Family, steps: int, batch: int, kernel: Array, *arrays: Array
+    families: dict[Any, kernel_family.Family], steps: int, batch: int, kernel: Array, *arrays: Array
 ) -> Any:
-    """The kernel `run(...)` with its pool and parts, or `None`."""
-    if kernel.nbytes > LARGEST_KERNEL_BYTES:
+    """The kernel `run(...)` of arrays, or `None`; 16-bit floats of fewer axes become float32."""
+    dtype = kernel.dtype
+    family = families.get(dtype) if has_kernel(dtype) else None
+    if family is None or kernel.size * _F32.itemsize > LARGEST_KERNEL_BYTES:
         return None
-    if any(a.dtype is not _F32 or not a.size for a in (kernel, *arrays)):
+    if any(a.dtype is not dtype or not a.size for a in (kernel, *arrays)):
         return None
     products = batch * steps * kernel.size
     seconds = steps * STEP_SECONDS + kernel_family.PRODUCT_SECONDS * products
@@ -53,7 +70,17 @@ def _find_kernel(
     if run is None:
         return None
     pool, parts = shared(PRODUCT_NANOSECONDS * products)
-    return functools.partial(run, pool, min(parts, -(-batch // SAMPLES)))
+    run = functools.partial(run, pool, min(parts, -(-batch // SAMPLES)))
+    return run if dtype is _F32 else functools.partial(_run_on_bits, run)
+
+
+def _run_on_bits(run: Any, *arrays: Array) -> None:
+    run(*(a.view(_BITS[a.dtype]) if a.dtype in _BITS else a for a in arrays))
+
+
+def _as_float32(x: Array) -> Array:
+    """An array of fewer axes than there are for states, as kernels read it."""
+    return owned(widen_halves(x))
 
 
 def _room(batch: int, *sizes: int) -> list[Array]:
@@ -68,9 +95,29 @@ def _by_worker(states: Array) -> Array:
     return result
 
 
-def _join(by_worker: Array, batch: int) -> Array:
+def _join(by_worker: Array, batch: int, dtype: Any) -> Array:
     """The opposite of `_by_worker`."""
-    return by_worker.reshape(-1, by_worker.shape[-1])[:batch].copy()
+    return by_worker.reshape(-1, by_worker.shape[-1])[:batch].astype(dtype)
+
+
+def _transposed_product(x: Array, grads: Array) -> Array:
+    """The product of the rows of both, summed over all steps."""
+    if x.dtype is _F32:
+        return pooled_product(x.T, grads)
+    y = bfloat16_tuned.product(x.T, grads)
+    return (
+        cast_array(pooled_product(widen_halves(x).T, widen_halves(grads)), x.dtype)
+        if y is None
+        else y
+    )
+
+
+def _sums(grads: Array) -> Array:
+    """The sums over samples and steps."""
+    if grads.dtype is _F32:
+        return leading_sum(grads, 2)
+    y = bfloat16_columns_tuned.column_sums(rows(grads))
+    return cast_array(leading_sum(widen_halves(grads), 2), grads.dtype) if y is None else y
 
 
 # ------------------------------------------------------------------ LSTM
@@ -81,19 +128,20 @@ def lstm(
 ) -> tuple[Any, ...] | None:
     """(hidden, memory, gates) of all steps, or `None` where the plain version is to do it.
 
-    With `hidden_alone` the last two are `None`: each step writes them over those of the one before.
+    With `hidden_alone` the last two are `None`.
     """
     batch, steps, _ = projected.shape
     run = _find_kernel(LSTM, steps, batch, kernel, projected, h, c)
     if run is None:
         return None
     units = kernel.shape[0]
-    hidden = np.empty((batch, steps, units), np.float32)
+    dtype = projected.dtype
+    hidden = np.empty((batch, steps, units), dtype)
     state, cell = _by_worker(h), _by_worker(c)
-    lasting = (len(state), 1) if hidden_alone else (batch, steps)
-    memory, gates = (np.empty((*lasting, size), np.float32) for size in (units, 4 * units))
+    lasting = (0, 0) if hidden_alone else (batch, steps)
+    memory, gates = (np.empty((*lasting, size), dtype) for size in (units, 4 * units))
     (z,) = _room(batch, 4 * units)
-    run(owned(projected), owned(kernel), hidden, memory, gates, state, cell, z)
+    run(owned(projected), _as_float32(kernel), hidden, memory, gates, state, cell, z)
     return (hidden, None, None) if hidden_alone else (hidden, memory, gates)
 
 
@@ -113,14 +161,17 @@ def lstm_gradient(
     run = _find_kernel(LSTM_GRADIENT, steps, batch, kernel, *operands)
     if run is None:
         return None
+    dtype = gates.dtype
     if by_memory is None:
-        by_memory = np.empty((0, steps, units), np.float32)
-    grads = np.empty(gates.shape, np.float32)
+        by_memory = np.empty((0, steps, units), dtype)
+    grads = np.empty(gates.shape, dtype)
     dh, dc, z, room = _room(batch, units, units, 4 * units, units)
-    arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
-    run(*map(owned, arrays), grads, dh, dc, z, room, np.zeros(units, np.float32))
-    by_kernel = pooled_product(rows(before(np, h, hidden)).T, rows(grads))
-    return grads, _join(dh, batch), _join(dc, batch), by_kernel
+    states = map(owned, (by_hidden, by_memory))
+    lasting = map(owned, (memory, gates))
+    matrices = map(_as_float32, (c, kernel.T))
+    run(*states, *matrices, *lasting, grads, dh, dc, z, room, np.zeros(units, np.float32))
+    by_kernel = _transposed_product(rows(before(np, h, hidden)), rows(grads))
+    return grads, _join(dh, batch, dtype), _join(dc, batch, dtype), by_kernel
 
 
 # ------------------------------------------------------------------ GRU
@@ -140,18 +191,18 @@ def gru(
     """
     batch, steps, _ = projected.shape
     operands = (projected, h) if bias is None else (projected, h, bias)
-    run = _find_kernel(GRU[reset_after], steps, batch, kernel, *operands)
+    run = _find_kernel(GRU if reset_after else GRU_BEFORE, steps, batch, kernel, *operands)
     if run is None:
         return None
-    units = kernel.shape[0]
-    hidden = np.empty((batch, steps, units), np.float32)
+    units, dtype = kernel.shape[0], projected.dtype
+    hidden = np.empty((batch, steps, units), dtype)
     state = _by_worker(h)
-    lasting = (len(state), 1) if hidden_alone else (batch, steps)
-    gates = np.empty((*lasting, 4 * units), np.float32)
+    lasting = (0, 0) if hidden_alone else (batch, steps)
+    gates = np.empty((*lasting, 4 * units), dtype)
     z, reset_states = _room(batch, 3 * units, units)
     if reset_after:
-        offsets = np.zeros(3 * units, np.float32) if bias is None else owned(bias)
-        run(owned(projected), owned(kernel), offsets, hidden, gates, state, z)
+        offsets = np.zeros(3 * units, np.float32) if bias is None else _as_float32(bias)
+        run(owned(projected), _as_float32(kernel), offsets, hidden, gates, state, z)
     else:
         run(owned(projected), owned(kernel), hidden, gates, state, z, reset_states)
     return hidden, None if hidden_alone else gates
@@ -162,21 +213,24 @@ def gru_gradient(
 ) -> tuple[Array, ...] | None:
     """Gradients by projected inputs, first h, recurrent kernel and its bias, or `None`."""
     batch, steps, units = hidden.shape
-    run = _find_kernel(GRU_GRADIENT[reset_after], steps, batch, kernel, by_hidden, h, hidden, gates)
+    families = GRU_GRADIENT if reset_after else GRU_BEFORE_GRADIENT
+    run = _find_kernel(families, steps, batch, kernel, by_hidden, h, hidden, gates)
     if run is None:
         return None
-    grads = np.empty((batch, steps, 3 * units), np.float32)
+    dtype = hidden.dtype
+    grads = np.empty((batch, steps, 3 * units), dtype)
     dh, z, room, by_shares = _room(batch, units, 3 * units, units, units)
-    arrays = tuple(map(owned, (by_hidden, h, kernel.T, hidden, gates)))
+    matrices = map(_as_float32, (h, kernel.T))
+    arrays = owned(by_hidden), *matrices, owned(hidden), owned(gates)
     earlier, by_gates = rows(before(np, h, hidden)), rows(grads)[:, : 2 * units]
     if reset_after:
-        shares = np.empty(hidden.shape, np.float32)
+        shares = np.empty(hidden.shape, dtype)
         run(*arrays, grads, shares, dh, z, room)
-        by_new = pooled_product(earlier.T, rows(shares))
-        by_bias = np.concatenate([leading_sum(grads, 2)[: 2 * units], leading_sum(shares, 2)])
+        by_new = _transposed_product(earlier, rows(shares))
+        by_bias = np.concatenate([_sums(grads)[: 2 * units], _sums(shares)])
     else:
         run(*arrays, grads, dh, z, room, by_shares, np.zeros(units, np.float32))
         by_new = pooled_product(rows(gates)[:, 3 * units :].T, rows(grads)[:, 2 * units :])
         by_bias = np.zeros(3 * units, np.float32)
-    by_kernel = np.concatenate([pooled_product(earlier.T, by_gates), by_new], axis=1)
-    return grads, _join(dh, batch), by_kernel, by_bias
+    by_kernel = np.concatenate([_transposed_product(earlier, by_gates), by_new], axis=1)
+    return grads, _join(dh, batch, dtype), by_kernel, by_bias

@@ -35,6 +35,13 @@ def _widen(function: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
     return parts and tuple(part.astype(arrays[0].dtype, copy=False) for part in parts)
 
 
+def _on_floats(tuned: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
+    """What a compiled kernel gives, of 16-bit floats as they are where it reads these."""
+    if settings.get("reset_after", True) and recurrent_tuned.has_kernel(arrays[0].dtype):
+        return tuned(*arrays, **settings)
+    return run_in_float32(tuned, *arrays, **settings)
+
+
 def _check(
     op: str, count: int, projected: Any, states: tuple[Any, ...], kernel: Any, bias: Any = None
 ) -> None:
@@ -76,7 +83,7 @@ def compiled_lstm(
     _check("lstm", 4, projected, (h, c), kernel)
     if hidden_alone:  # of float32, and nothing else to cast
         return recurrent_tuned.lstm(projected, h, c, kernel, hidden_alone=True)
-    return run_in_float32(recurrent_tuned.lstm, projected, h, c, kernel)
+    return _on_floats(recurrent_tuned.lstm, projected, h, c, kernel)
 
 
 def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
@@ -107,7 +114,7 @@ def _lstm_gradient_rule(
 def _compiled_lstm_gradient(
     by_hidden: Array, by_memory: Array | None, projected: Array, *saved: Array
 ) -> Any:
-    return run_in_float32(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
+    return _on_floats(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
 
 
 def _lstm_gradient_on_gpu(
@@ -215,7 +222,7 @@ def compiled_gru(
     _check("gru", 3, projected, (h,), kernel, bias)
     if hidden_alone:
         return recurrent_tuned.gru(projected, h, kernel, bias, reset_after, hidden_alone=True)
-    return run_in_float32(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
+    return _on_floats(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
 
 
 def _gru_on_gpu(
@@ -272,7 +279,7 @@ def _compiled_gru_gradient(
     reset_after: bool = True,
 ) -> Any:
     function = recurrent_tuned.gru_gradient
-    return run_in_float32(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
+    return _on_floats(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
 
 
 def _gru_gradient_on_gpu(
