@@ -351,3 +351,14 @@ def test_a_variable_is_a_source_of_itself_after_an_assignment():
         v.assign(7.0)
     assert float(tape.gradient([v, y], v)) == 6.0
     assert tape.watched_variables() == (v,)
+
+
+def test_what_unconnected_sources_get_is_an_enum_as_in_tensorflow():
+    kinds = tk.UnconnectedGradients
+    assert [kind.value for kind in kinds] == ["none", "zero"]
+    assert kinds("zero") is kinds.ZERO
+    v = tk.Variable([1.0])
+    for zero in (kinds.ZERO, kinds("zero"), "zero"):
+        with tk.GradientTape() as tape:
+            y = v * 2.0
+        assert tape.gradient(y, tk.Variable([3.0]), unconnected_gradients=zero).numpy() == [0.0]

@@ -9,6 +9,7 @@ recording sees them and can differentiate again.
 from __future__ import annotations
 
 import contextlib
+import enum
 import warnings
 from collections.abc import Iterator
 from operator import attrgetter
@@ -52,7 +53,7 @@ class NoGradientWarning(UserWarning):
     """What `gradient(..., explain=True)` warns with: sources that have no gradient, and why."""
 
 
-class UnconnectedGradients:
+class UnconnectedGradients(enum.StrEnum):
     """What `gradient` gives for a source that the target does not depend on.
 
     Attributes:
