@@ -62,3 +62,20 @@ def test_numbers_beside_arrays_have_the_dtypes_of_keras():
     assert ops.add(np.float16([1]), 2.5).dtype == "float16"
     assert ops.multiply(np.array([0.1]), 0.3).numpy().tolist() == [0.1 * 0.3]
     assert ops.add(np.int64([1]), 2.5).dtype == "float32"
+
+
+def test_numbers_are_weak_in_operations_made_of_others():
+    half = tk.constant([3.0, 0.0], "float16")
+    for call in (tk.math.multiply_no_nan, tk.truncatediv):
+        for other in (1.5, [1.5, 2.0]):
+            assert call(half, other).dtype == "float16"
+            assert call(other, half).dtype == "float16"
+
+
+def test_the_factor_of_silu_takes_the_dtype_of_its_input():
+    x = tk.constant([1.0, 2.0])
+    want = x.numpy() / (1 + np.exp(-1.5 * x.numpy()))
+    for beta in (1.5, np.array(1.5), tk.constant(1.5, "float64")):
+        y = tk.nn.silu(x, beta)
+        assert y.dtype == "float32"
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)

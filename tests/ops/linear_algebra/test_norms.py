@@ -58,3 +58,10 @@ def test_norms_of_integers_are_integers_in_tensorflow():
         assert y.dtype == "int32"
         assert y.numpy().tolist() == want
     assert tk.norm(x).dtype == "float32"
+
+
+def test_the_euclidean_norm_of_complex_numbers_is_of_their_magnitudes():
+    x = tk.constant([3 + 4j, 12j], "complex64")
+    y = tk.math.reduce_euclidean_norm(x)
+    assert y.dtype == "complex64"
+    assert abs(complex(y) - 13) < 1e-5

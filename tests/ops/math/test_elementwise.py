@@ -374,3 +374,13 @@ def test_view_as_real_of_any_number(dtype):
 def test_a_normalized_scalar_is_a_vector_of_length_one():
     assert ops.normalize(-2.5).numpy().tolist() == [-1]
     assert ops.normalize(-2.5, order=1).numpy().tolist() == [-1]
+
+
+@pytest.mark.parametrize("name", ["left_shift", "right_shift"])
+def test_bools_are_not_shifted_by_bools(name):
+    flags = tk.constant([True, False])
+    for run in (lambda f: f, tk.function):
+        for call in (getattr(tk.bitwise, name), getattr(tk.ops, name)):
+            with pytest.raises(InvalidArgumentError, match="bools have no bits to move"):
+                run(call)(flags, flags)
+    assert getattr(tk.ops, name)(flags, 1).dtype == "int32"

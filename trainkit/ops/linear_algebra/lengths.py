@@ -15,7 +15,16 @@ from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.linear_algebra.norms import length
 from trainkit.ops.linear_algebra.norms import norm as norm_
 from trainkit.ops.math.complex_parts import complex_from, conj, imag, real
-from trainkit.ops.math.elementwise import cast, divide, maximum, multiply, rsqrt, sqrt, square
+from trainkit.ops.math.elementwise import (
+    absolute,
+    cast,
+    divide,
+    maximum,
+    multiply,
+    rsqrt,
+    sqrt,
+    square,
+)
 from trainkit.ops.math.reductions import sum as sum_
 
 
@@ -81,7 +90,7 @@ def reduce_euclidean_norm(
     keepdims: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """sqrt(sum(x**2)) over the axes `axis`.
+    """sqrt(sum(|x|**2)) over the axes `axis`.
 
     Args:
         input_tensor: tensor of numbers.
@@ -98,7 +107,8 @@ def reduce_euclidean_norm(
         2
     """
     x = as_tensor(input_tensor)
-    return cast(sqrt(reduced(sum_, square(x), axis, keepdims)), x.dtype)
+    squares = square(absolute(x) if x.dtype.is_complex else x)
+    return cast(sqrt(reduced(sum_, squares, axis, keepdims)), x.dtype)
 
 
 def l2_normalize(

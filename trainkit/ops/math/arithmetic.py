@@ -17,7 +17,17 @@ from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.comparisons import equal, isfinite, less, logical_and, logical_not, not_equal
 from trainkit.ops.math.complex_parts import conj
-from trainkit.ops.math.elementwise import add, cast, divide, multiply, square, subtract, where
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    divide,
+    lists_as_tensors,
+    multiply,
+    promoted,
+    square,
+    subtract,
+    where,
+)
 from trainkit.ops.math.gamma import lgamma
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor_divide, trunc
@@ -30,8 +40,7 @@ def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Te
         >>> tk.math.multiply_no_nan([1.0, float("nan")], [2.0, 0.0]).numpy()
         array([2., 0.], dtype=float32)
     """
-    y = convert_to_tensor(y)
-    x = convert_to_tensor(x, dtype_hint=y.dtype)
+    x, y = promoted(*lists_as_tensors(x, y))
     # A finite x stays: the slope by y at 0 is x.
     safe = where(logical_and(equal(y, 0), logical_not(isfinite(x))), zeros_like(x), x)
     return multiply(safe, y)
@@ -180,7 +189,7 @@ def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
         >>> tk.truncatediv([-5], [2]).numpy()
         array([-2], dtype=int32)
     """
-    a, b = convert_to_tensor(x), convert_to_tensor(y)
+    a, b = promoted(*lists_as_tensors(x, y))
     if a.dtype.is_floating or b.dtype.is_floating:
         return trunc(divide(a, b))
     below = not_equal(less(a, 0), less(b, 0))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.dispatch.facets import INTEGERS
 from trainkit.core.dispatch.primitive import ufunc
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import TensorLike
@@ -130,13 +133,13 @@ def left_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         A tensor of the promoted dtype.
 
     Raises:
-        InvalidArgumentError: an input has floats.
+        InvalidArgumentError: an input has floats, or both have bools.
 
     Example:
         >>> tk.bitwise.left_shift([3], [2]).numpy()
         array([12], dtype=int32)
     """
-    return _left(x, y)
+    return _left(*_shifted("left_shift", x, y))
 
 
 def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
@@ -149,13 +152,20 @@ def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
         A tensor of the promoted dtype.
 
     Raises:
-        InvalidArgumentError: an input has floats.
+        InvalidArgumentError: an input has floats, or both have bools.
 
     Example:
         >>> tk.bitwise.right_shift([12], [2]).numpy()
         array([3], dtype=int32)
     """
-    return _right(x, y)
+    return _right(*_shifted("right_shift", x, y))
+
+
+def _shifted(op: str, x: TensorLike, y: TensorLike) -> tuple[Any, Any]:
+    """The operands, unless both are bools, whose bits NumPy would shift as those of an int8."""
+    if all(type(v) is bool or getattr(v, "dtype", None) == "bool" for v in (x, y)):
+        raise InvalidArgumentError(f"{op}: bools have no bits to move; cast one to an integer")
+    return x, y
 
 
 describe_arguments(

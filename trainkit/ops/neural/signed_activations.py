@@ -10,7 +10,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
-from trainkit.ops.math.elementwise import multiply, negative
+from trainkit.ops.math.elementwise import multiply, negative, tensor_of
 from trainkit.ops.neural.activations import relu, sigmoid
 from trainkit.ops.neural.gated_activations import silu as silu_
 
@@ -36,7 +36,7 @@ def silu(features: TensorLike, beta: TensorLike = 1.0) -> Tensor:
 
     Args:
         features: tensor of floats.
-        beta: factor of x in the sigmoid.
+        beta: factor of x in the sigmoid; cast to the dtype of `features`.
 
     Example:
         >>> tk.nn.silu([0.0, 1.0]).numpy().round(4)
@@ -44,7 +44,8 @@ def silu(features: TensorLike, beta: TensorLike = 1.0) -> Tensor:
     """
     if isinstance(beta, float | int) and beta == 1:
         return silu_(features)
-    return multiply(features, sigmoid(multiply(beta, features)))
+    x = convert_to_tensor(features)
+    return multiply(x, sigmoid(multiply(tensor_of(beta, x.dtype), x)))
 
 
 swish = silu
