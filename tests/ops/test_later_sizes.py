@@ -177,3 +177,30 @@ def test_different_values_have_no_gradient_in_functions_either(unique):
 
     assert slope() is None
     assert tk.function(slope)() is None
+
+
+@pytest.mark.parametrize("name", ["quantile", "percentile", "nanquantile", "nanpercentile"])
+def test_shares_that_are_read_as_values_have_no_gradient_in_functions_either(name):
+    def slopes(x, q):
+        with tk.GradientTape() as tape:
+            tape.watch([x, q])
+            y = getattr(ops, name)(x, q)
+        return tape.gradient(y, [x, q])
+
+    eager, graph = slopes(V, tk.constant(0.5)), tk.function(slopes)(V, tk.constant(0.5))
+    assert eager[1] is None
+    assert graph[1] is None
+    np.testing.assert_array_equal(eager[0].numpy(), graph[0].numpy())
+
+
+def test_axes_that_are_tensors_of_floats_have_no_gradient_in_functions_either():
+    def slopes(x, k):
+        with tk.GradientTape() as tape:
+            tape.watch([x, k])
+            y = ops.tril(x, k)
+        return tape.gradient(y, [x, k])
+
+    for slope in (slopes, tk.function(slopes)):
+        by_x, by_k = slope(X, tk.constant(0.0))
+        assert by_x.numpy().tolist() == [[1, 0, 0], [1, 1, 0]]
+        assert by_k is None

@@ -83,7 +83,7 @@ def sort(
     return flip(result, axis) if direction == "DESCENDING" else result
 
 
-@needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])), has_gradients=False)
+@needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])))
 def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tuple[Tensor, Tensor]:
     """The different values as they first occur, and the place of each element among them.
 
@@ -201,7 +201,7 @@ def _check_permutation(values: Any) -> None:
         )
 
 
-@needs_values("x", gives=_count, has_gradients=False)
+@needs_values("x", gives=_count)
 def unique_with_counts(
     x: TensorLike, out_idx: Any = "int32", name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,7 +8,7 @@ through it: the node of the gradient runs the function again, under a tape.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -43,7 +43,7 @@ class Call:
             holds these in place of the call, as they are when it is saved.
         arguments: all arguments by name, where tensors stand as the numbers of inputs.
         origin: module and name of the function that was called.
-        has_gradients: whether a tape follows the function when it runs eagerly.
+        constants: numbers of the inputs that the function reads as values, where a tape ends.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Call:
         data: Callable[[], AsData] | None = None,
         arguments: Bound | None = None,
         origin: tuple[str, str] | None = None,
-        has_gradients: bool = True,
+        constants: Collection[int] = (),
     ) -> None:
         self.origin = origin
-        self.has_gradients = has_gradients
+        self.constants = frozenset(constants)
         self._arguments = arguments
         self.name = name
         self.function = function
@@ -135,12 +135,14 @@ class BackwardCall(Call):
         self._call = call
         self._input_count = len(inputs)
         self.smooth = [is_smooth(spec.dtype) for spec in call.specs]
-        self.positions = [i for i, x in enumerate(inputs) if is_smooth(x.dtype)]
+        self.positions = [
+            i for i, x in enumerate(inputs) if is_smooth(x.dtype) and i not in call.constants
+        ]
         specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in self.positions]
         super().__init__(f"{call.name}_gradient", self._run, specs)
 
     def __bool__(self) -> bool:
-        return self._call.has_gradients and any(self.smooth) and bool(self.positions)
+        return any(self.smooth) and bool(self.positions)
 
     def upstream(self, g: Sequence[Any]) -> list[Any]:
         """The gradients of the results that have one, of those of all results."""
@@ -186,7 +188,7 @@ def later(
     specs: Any,
     name: str | None = None,
     data: Callable[[Bound], AsData] | None = None,
-    has_gradients: bool = True,
+    constants: Collection[str] = (),
 ) -> Any:
     """Call `function` when the graph that is being traced runs.
 
@@ -196,22 +198,30 @@ def later(
         specs: nest of `Spec`s, like the result.
         name: what listings and errors call it; by default the function's own.
         data: from all arguments to an operation and its settings that do the same.
-        has_gradients: whether a tape follows the function when it runs eagerly.
+        constants: names of the arguments that the function reads as values: a tape does not follow
+            them eagerly, so they have no gradient in a graph either.
 
     Returns:
         The results, symbolic, nested like `specs`.
     """
     inputs: list[Tensor] = []
+    constant_numbers: list[int] = []
 
-    def place(leaf: Any) -> Any:
+    def place(leaf: Any, is_constant: bool) -> Any:
         if hasattr(type(leaf), "_is_variable"):
             leaf = leaf._read()
         if not isinstance(leaf, Tensor):
             return leaf
         inputs.append(leaf)
-        return _Place(len(inputs) - 1)
+        number = len(inputs) - 1
+        if is_constant:
+            constant_numbers.append(number)
+        return _Place(number)
 
-    templates = {name: nest.map_structure(place, value) for name, value in bound.items()}
+    templates = {
+        name: nest.map_structure(functools.partial(place, is_constant=name in constants), value)
+        for name, value in bound.items()
+    }
 
     def run(*tensors: Tensor) -> Any:
         return function(**_fill_templates(templates, tensors))
@@ -219,28 +229,23 @@ def later(
     flat = nest.flatten(specs)
     as_data = None if data is None else functools.partial(data, bound)
     origin = (function.__module__, function.__qualname__)
-    call = Call(name or function.__name__, run, flat, as_data, templates, origin, has_gradients)
+    call = Call(name or function.__name__, run, flat, as_data, templates, origin, constant_numbers)
     results = with_values(*inputs, call=call)
     return nest.pack(specs, list(results))
 
 
 def needs_values(
-    *names: str,
-    gives: Callable[[Bound], Any],
-    data: Callable[[Bound], AsData] | None = None,
-    has_gradients: bool = True,
+    *names: str, gives: Callable[[Bound], Any], data: Callable[[Bound], AsData] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function that has to know the values of the arguments `names`.
 
     While a graph is traced, a call in which one of them is symbolic becomes a node.
 
     Args:
-        *names: of arguments, which may be nests.
+        *names: of arguments, which may be nests. No gradient goes through them.
         gives: from all arguments by name to the nest of `Spec`s of the result.
         data: from all arguments to an operation and its settings that do the same for the arrays
             among them, or `None`: what a saved graph has in place of the call.
-        has_gradients: whether a tape follows the function when it runs eagerly; where it does not,
-            the gradient is `None` in a graph, too, and not zeros.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -256,9 +261,7 @@ def needs_values(
             if not any(_is_symbolic(x) for x in nest.flatten(values)):
                 return function(*args, **kwargs)
             arguments = bound.arguments
-            result: R = later(
-                function, arguments, gives(arguments), data=data, has_gradients=has_gradients
-            )
+            result: R = later(function, arguments, gives(arguments), data=data, constants=names)
             return result
 
         return call

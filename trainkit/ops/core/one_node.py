@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ParamSpec, TypeVar
 
 from trainkit.core import nest
@@ -59,7 +59,7 @@ def symbol_in(arguments: Any) -> Any:
 
 
 def sizes_later(
-    name: str, gives: Callable[[dict[str, Any]], Any]
+    name: str, gives: Callable[[dict[str, Any]], Any], constants: Collection[str] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function that has to know sizes of its tensors.
 
@@ -70,6 +70,7 @@ def sizes_later(
         name: under which configs know it.
         gives: from all arguments by name to the nest of `Spec`s of the result; `None` where all
             sizes that count are known.
+        constants: names of the arguments that are read as values, without gradients.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -89,7 +90,7 @@ def sizes_later(
             if symbol is not None:
                 result = symbol.apply_function(name, args, kwargs)
             else:
-                result = later(function, bound.arguments, specs, name)
+                result = later(function, bound.arguments, specs, name, constants=constants)
             return result
 
         ONE_NODE[name] = call

@@ -139,7 +139,8 @@ def left_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         >>> tk.bitwise.left_shift([3], [2]).numpy()
         array([12], dtype=int32)
     """
-    return _left(*_shifted("left_shift", x, y))
+    _require_integer("left_shift", x, y)
+    return _left(x, y)
 
 
 def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
@@ -158,14 +159,14 @@ def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
         >>> tk.bitwise.right_shift([12], [2]).numpy()
         array([3], dtype=int32)
     """
-    return _right(*_shifted("right_shift", x, y))
+    _require_integer("right_shift", x, y)
+    return _right(x, y)
 
 
-def _shifted(op: str, x: TensorLike, y: TensorLike) -> tuple[Any, Any]:
-    """The operands, unless both are bools, whose bits NumPy would shift as those of an int8."""
-    if all(type(v) is bool or getattr(v, "dtype", None) == "bool" for v in (x, y)):
+def _require_integer(op: str, *operands: Any) -> None:
+    """Refuse bools alone, whose bits NumPy would shift as those of an int8."""
+    if all(type(v) is bool or getattr(v, "dtype", None) == "bool" for v in operands):
         raise InvalidArgumentError(f"{op}: bools have no bits to move; cast one to an integer")
-    return x, y
 
 
 describe_arguments(

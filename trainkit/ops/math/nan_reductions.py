@@ -291,7 +291,7 @@ def mean_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 # ------------------------------------------------------------------ quantiles
 
 
-@sizes_later("nanquantile", shares_later)
+@sizes_later("nanquantile", shares_later, constants=("q",))
 def nanquantile(
     x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
@@ -315,7 +315,7 @@ def nanquantile(
     return quantile_of(cast(x, shapes.float_dtype(x.dtype)), q, axis, method, keepdims, True)
 
 
-@sizes_later("nanpercentile", shares_later)
+@sizes_later("nanpercentile", shares_later, constants=("q",))
 def nanpercentile(
     x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:

@@ -238,7 +238,7 @@ def shares_later(arguments: dict[str, Any]) -> Any:
     return Spec((*q.shape, *dims), shapes.float_dtype(x.dtype))
 
 
-@sizes_later("quantile", shares_later)
+@sizes_later("quantile", shares_later, constants=("q",))
 def quantile(
     x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
@@ -263,7 +263,7 @@ def quantile(
     return quantile_of(x, q, axis, method, keepdims, skip_nan=False)
 
 
-@sizes_later("percentile", shares_later)
+@sizes_later("percentile", shares_later, constants=("q",))
 def percentile(
     x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
