@@ -203,7 +203,9 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         return Variable._read(self)
 
     def _fit_value(self, value: Any) -> Tensor:
-        return super()._fit_value(elementwise.tensor_of(value, self.dtype))
+        if not isinstance(value, Tensor) or value.dtype != self.dtype:
+            value = elementwise.tensor_of(value, self.dtype)
+        return super()._fit_value(value)
 
     def _assign_result(self, op: Any, delta: Any) -> Any:
         if hasattr(type(delta), "_is_variable"):

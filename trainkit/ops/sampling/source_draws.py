@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,7 @@ def uniform(
     return inside
 
 
+@functools.lru_cache(256)
 def _last_below(minval: float, maxval: float, kind: Any) -> float | None:
     """The number before `maxval`, where rounding lifts draws to that one; `None` elsewhere."""
     low, bound, largest = kind(minval), kind(maxval), np.nextafter(kind(1), kind(0))
