@@ -169,3 +169,40 @@ def test_gelu_counts_the_bias_once(dtype, use_bias):
     np.testing.assert_allclose(
         ops.cast(found, "float32"), ops.cast(expected, "float32"), rtol=tolerance, atol=tolerance
     )
+
+
+@pytest.mark.parametrize(
+    ("equation", "output_shape", "bias_axes"),
+    [
+        ("abc,cde->abde", (None, 4, 2), "de"),
+        ("abcd,cde->abe", (None, 3), "e"),
+        ("abc,cd->abd", (None, 6), None),
+    ],
+)
+def test_einsum_dense_of_two_unknown_sizes_is_the_product_of_eager_calls(
+    equation, output_shape, bias_axes
+):
+    rank = len(equation.partition(",")[0])
+    layer = layers.EinsumDense(equation, output_shape, "tanh", bias_axes)
+    known = (8, 5)[: rank - 2]
+    layer.build((None, None, *known))
+
+    def loss_and_gradients(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+            loss = tk.reduce_sum(y * y)
+        return y, tape.gradient(loss, [x, *layer.trainable_variables])
+
+    spec = tk.TensorSpec((None, None, *known))
+    function = tk.function(loss_and_gradients, input_signature=[spec])
+    names = {node.name for node in function.get_concrete_function().graph.nodes}
+    assert "Dense" in names
+    assert not any("einsum" in name.lower() for name in names)
+    generator = np.random.default_rng(4)
+    for sizes in ((3, 7), (1, 1), (4, 2)):
+        x = tk.constant(generator.normal(size=(*sizes, *known)).astype("float32"))
+        for result, expected in zip(
+            tk.nest.flatten(function(x)), tk.nest.flatten(loss_and_gradients(x)), strict=True
+        ):
+            np.testing.assert_array_equal(result.numpy(), expected.numpy())

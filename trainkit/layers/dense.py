@@ -235,7 +235,7 @@ class EinsumDense(Layer):
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         joined = joined_axes(self.equation, self.bias_axes)
-        if joined and sum(n is None for n in inputs.shape[:-joined]) < 2:
+        if joined:
             return self._as_matrices(inputs, joined)
         y = ops.einsum(self.equation, inputs, self.kernel.value())
         if self.bias is not None:
@@ -244,7 +244,11 @@ class EinsumDense(Layer):
 
     def _as_matrices(self, inputs: Any, joined: int) -> Any:
         """One product of matrices, to which the bias is added in place."""
-        free = [-1 if n is None else n for n in inputs.shape[:-joined]]
+        free = list(inputs.shape[:-joined])
+        if free.count(None) < 2:
+            free = [-1 if n is None else n for n in free]
+        else:
+            free = list(ops.shape(inputs)[:-joined])
         size, units = self.kernel.shape[:joined], self.kernel.shape[joined:]
         if joined > 1:
             inputs = ops.reshape(inputs, (*free, math.prod(size)))
