@@ -162,3 +162,30 @@ def test_what_a_writer_lets_go_meanwhile_is_not_kept():
         assert len(calls) == count
     results((array.copy(),))
     assert len(calls) == 4
+
+
+def test_large_weights_are_cast_once_while_they_stay(rng):
+    layer = layers.Dense(300, dtype="mixed_bfloat16")
+    x = tk.constant(rng.normal(size=(2, 300)).astype("float32"))
+    layer(x)
+    assert names(layer, x).count("lasting_values") == 1
+    f = tk.function(layer)
+    for change in (lambda: None, lambda: layer.kernel.assign(-2.0 * layer.kernel)):
+        change()
+        for _ in range(5):
+            np.testing.assert_array_equal(f(x).numpy(), layer(x).numpy())
+
+
+@pytest.mark.parametrize(("most", "calls"), [(1 << 31, 2), (0, 6)])
+def test_no_more_is_kept_than_all_programs_may(monkeypatch, most, calls):
+    monkeypatch.setattr(prepared_weights, "MOST_BYTES", most)
+    computed = []
+
+    def negative(arrays):
+        computed.append(-arrays[0])
+        return (computed[-1],)
+
+    results, array = PreparedResults(negative), np.arange(5.0)
+    for _ in range(6):
+        np.testing.assert_array_equal(results((array,))[0], -array)
+    assert len(computed) == calls

@@ -31,7 +31,7 @@ from trainkit.core.variable import WATCHERS
 Array = Any
 
 MOST_BYTES = 1 << 31
-"""Bytes of strips of all programs together; what comes then is copied at each call."""
+"""Bytes of what all programs together keep; what comes then is made at each call."""
 _MOST_CALLS = 1 << 12
 """Calls with one array after which it is held at last, however often that was in vain."""
 
@@ -53,6 +53,12 @@ class _Strips:
     def owner_ids(self) -> tuple[int, ...]:
         """The ids of the arrays that are held."""
         return (id(self.owner),)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the strips."""
+        array = self.array
+        return 0 if array is None else array.nbytes
 
     def let_go(self) -> None:
         """Hold nothing any more."""
@@ -84,6 +90,10 @@ def _all() -> list[_Strips | _WeightResults]:
     return [strips for strips in (reference() for reference in _ALL[0]) if strips is not None]
 
 
+def _kept_bytes() -> int:
+    return sum(x.nbytes for x in _all())
+
+
 class _WeightResults:
     """What was computed of some arrays, which are held meanwhile.
 
@@ -99,6 +109,11 @@ class _WeightResults:
         self.owners: tuple[Array, ...] | None = arrays
         self.owner_ids = tuple(id(_owner_of(array)) for array in arrays)
         self.results: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the results."""
+        return sum(result.nbytes for result in self.results or ())
 
     def let_go(self) -> None:
         """Hold nothing any more."""
@@ -162,6 +177,9 @@ class PreparedResults:
         memory = _WeightResults(arrays)
         _hold(memory)
         memory.results = results = self._compute(arrays)
+        if _kept_bytes() > MOST_BYTES:
+            memory.let_go()
+            self._patience.prolong()
         if memory.owners is not None:
             self._memory = memory
         return results
@@ -247,14 +265,10 @@ def _strips_of(
     owner: Array, key: Any, weights: Array, prepare: Callable[[Array], Array]
 ) -> _Strips | None:
     """The strips that another operation keeps, or new ones; `None` where there are too many."""
-    kept_bytes = 0
     for strips in _all():
-        if isinstance(strips, _WeightResults):  # of few numbers each
-            continue
-        if strips.owner is owner and strips.key == key:
+        if isinstance(strips, _Strips) and strips.owner is owner and strips.key == key:
             return strips
-        kept_bytes += 0 if strips.array is None else strips.array.nbytes
-    if kept_bytes + weights.nbytes > MOST_BYTES:
+    if _kept_bytes() + weights.nbytes > MOST_BYTES:
         return None
     # In the list before they are made: a writer that ends meanwhile lets go of them.
     strips = _Strips(owner, key, None)
