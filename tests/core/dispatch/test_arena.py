@@ -7,6 +7,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.core.dispatch import native
+from trainkit.graph.runtime import program
 
 pytestmark = pytest.mark.skipif(native.NATIVE is None, reason="there is no compiled half")
 
@@ -15,7 +16,7 @@ SIZES = [5_000, 70_000, 2_000, 30_000]
 
 
 def aligned(function):
-    return native.aligned_run(function)
+    return native.aligned_run(function, comes_back=True)
 
 
 def address(array):
@@ -208,3 +209,20 @@ def test_a_trained_and_asked_model_has_the_numbers_of_eager_calls():
     for i, result in zip(range(0, 40, 4), results, strict=True):
         expected = model(tk.constant(x[i : i + 4]), training=False)
         np.testing.assert_array_equal(result.numpy(), expected.numpy())
+
+
+def test_steps_of_training_leave_the_memory_alone(monkeypatch):
+    asked = []
+
+    def aligned_run(run, comes_back=False):
+        asked.append(comes_back)
+        return run
+
+    monkeypatch.setattr(program, "aligned_run", aligned_run)
+    v = tk.Variable(tk.zeros([300, 300]))
+    x = tk.ones([300, 300])
+    tk.function(lambda x: v.assign_add(x @ x))(x)
+    assert set(asked) == {False}
+    asked.clear()
+    tk.function(lambda x: v + x @ x)(x)
+    assert set(asked) == {True}

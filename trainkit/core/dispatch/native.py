@@ -121,15 +121,19 @@ def has_nan(x: Any) -> bool:
     return answer
 
 
-def aligned_run(function: Callable[..., Any]) -> Callable[..., Any]:
+def aligned_run(function: Callable[..., Any], comes_back: bool = False) -> Callable[..., Any]:
     """`function`, whose new arrays begin where a line of the cache does.
 
-    Vectors of 64 bytes lie in two lines else, and are read and written as two. What ends before the
-    function does lies in the same memory each time, as far as there is room. Only arrays that NumPy
-    makes while it runs, in its thread; not where NumPy has an allocator of somebody else.
+    Vectors of 64 bytes lie in two lines else, and are read and written as two. Only arrays that
+    NumPy makes while it runs, in its thread; not where NumPy has an allocator of somebody else.
     Without the compiled half it is the function itself.
+
+    Args:
+        function: of any arguments.
+        comes_back: whether arrays that end before the function does lie in the same memory at each
+            call, as far as there is room: 32 MB of large pages, which take a while to come.
     """
-    return function if NATIVE is None else NATIVE.AlignedRun(function)
+    return function if NATIVE is None else NATIVE.AlignedRun(function, comes_back)
 
 
 def python_function(op: Any) -> Any:

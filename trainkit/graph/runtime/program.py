@@ -73,7 +73,10 @@ class Program:
         exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
         run = namespace["run"]
         self.code = run.__code__
-        self.run: Callable[..., Any] = run if on_gpu or _is_small(graph) else aligned_run(run)
+        self.run: Callable[..., Any] = run
+        if not on_gpu and not _is_small(graph):
+            # a step of training fills more than the few megabytes that a cache has
+            self.run = aligned_run(run, comes_back=not graph.assigned)
         if _VALUES_OF_SIZES in namespace:
             namespace[_SIZED] = ValuesOfSizes(namespace[_VALUES_OF_SIZES])
         self.variables = writer.variables

@@ -101,21 +101,23 @@ def use_huge_pages(bint used):
 cdef class AlignedRun:
     """Calls a function whose new arrays begin where a line of the cache does.
 
-    Where somebody has given NumPy an allocator of his own, that one stays.
+    What ends before the call does may lie in the arena. Where somebody has given NumPy an allocator
+    of his own, that one stays.
     """
 
     cdef object function
+    cdef bint comes_back
     cdef trainkit_run run
 
-    def __init__(self, function):
-        self.function = function
+    def __init__(self, function, bint comes_back):
+        self.function, self.comes_back = function, comes_back
 
     def __call__(self, *arguments):
         before = PyDataMem_SetHandler(LINES)
         if <PyObject *>before is not PyDataMem_DefaultHandler:
             PyDataMem_SetHandler(before)
             return self.function(*arguments)
-        cdef bint counts = trainkit_begin(&self.run)
+        cdef bint counts = self.comes_back and trainkit_begin(&self.run)
         try:
             return self.function(*arguments)
         finally:
