@@ -27,6 +27,17 @@ def of_gaps(rng, rows, columns):
     return rng.normal(size=(rows, columns + 5)).astype("float32")[:, 3:-2]
 
 
+def multiplier(rectify):
+    """A product as a program asks for it: as the one before, else as a first one."""
+    product = RepeatedProduct(PreparedWeights(), rectify)
+
+    def multiply(*arrays):
+        y = product.repeat(*arrays)
+        return product.first(*arrays) if y is None else y
+
+    return multiply
+
+
 def operands(rng, rows, depth, columns, make=None):
     make = make or (lambda rng, *shape: rng.normal(size=shape).astype("float32"))
     bias = rng.normal(size=columns).astype("float32")
@@ -88,7 +99,7 @@ def test_so_are_weights_that_lie_by_columns_and_few_weights(rng):
 @pytest.mark.parametrize("size", [*SIZES, (40, 300, 70), (64, 784, 256)])
 def test_repeated_products_have_the_same_bits(rng, size, rectify):
     x, w, bias = operands(rng, *size)
-    multiply = RepeatedProduct(PreparedWeights(), rectify)
+    multiply = multiplier(rectify)
     for _ in range(4):
         for bias_or_none in (bias, None):
             expected = product_tuned.product(x, w, bias_or_none, rectify)
@@ -102,7 +113,7 @@ def test_repeated_products_have_the_same_bits(rng, size, rectify):
 @pytest.mark.parametrize("size", SIZES)
 def test_a_repeated_product_asks_only_once(rng, monkeypatch, size):
     x, w, bias = operands(rng, *size)
-    multiply = RepeatedProduct(PreparedWeights(), rectify=False)
+    multiply = multiplier(rectify=False)
     for _ in range(4):
         expected = multiply(x, w, bias)
     monkeypatch.setattr(repeated_product, "product", lambda *_: pytest.fail("asked again"))
@@ -112,7 +123,7 @@ def test_a_repeated_product_asks_only_once(rng, monkeypatch, size):
 @pytest.mark.parametrize("size", [(1, 784, 256), (1, 1030, 333), (3, 517, 800)])
 def test_other_weights_and_inputs_are_seen(rng, size):
     x, w, bias = operands(rng, *size)
-    multiply = RepeatedProduct(PreparedWeights(), rectify=False)
+    multiply = multiplier(rectify=False)
     for weights in (w, w.copy(), 2 * w, of_gaps(rng, *w.shape), w[:, ::2]):
         for rows in (x, -x, np.tile(x, (5, 1)), x):
             for _ in range(3):
@@ -128,7 +139,7 @@ def test_other_weights_and_inputs_are_seen(rng, size):
 def test_weights_that_were_let_go_are_read_anew(rng):
     variable = tk.Variable(rng.normal(size=(784, 256)).astype("float32"))
     x = rng.normal(size=(1, 784)).astype("float32")
-    multiply = RepeatedProduct(PreparedWeights(), rectify=False)
+    multiply = multiplier(rectify=False)
     for _ in range(3):
         multiply(x, variable._value._array, None)
     let_go([variable])
@@ -139,7 +150,7 @@ def test_weights_that_were_let_go_are_read_anew(rng):
 
 def test_without_kernels_blas_does_it(kernels, rng):
     x, w, bias = operands(rng, 1, 784, 256)
-    multiply = RepeatedProduct(PreparedWeights(), rectify=False)
+    multiply = multiplier(rectify=False)
     for _ in range(3):
         assert multiply(x, w, bias) is not None
     kernels("off")

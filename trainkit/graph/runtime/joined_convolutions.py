@@ -111,14 +111,18 @@ def _multiplier(primitive: Any) -> Any:
         multiply = RepeatedProduct(weights, settings.get("activation") == "relu")
         kernel_of, body, activation = primitive.kernel, primitive.body, settings.get("activation")
 
-        def multiply_by_weights(x: Array, kernel: Array, *bias: Any) -> Array:
+        def multiply_by_weights(x: Array, kernel: Array, bias: Array | None = None) -> Array:
+            y = multiply.repeat(x, kernel, bias)
+            if y is not None:
+                return y
+            operands = (x, kernel) if primitive is _MATMUL else (x, kernel, bias)
             # others go to the body, whose bits are others
             if product_tuned.is_asked(x, kernel):
-                y = multiply(x, kernel, bias[0] if bias else None)
-                return kernel_of(np, x, kernel, *bias, **settings) if y is None else y
+                y = multiply.first(x, kernel, bias)
+                return kernel_of(np, *operands, **settings) if y is None else y
             if x.ndim == 2:  # what the body does, without its questions
-                return finished(np, product(x, kernel), bias[0] if bias else None, activation)
-            result: Array = body(np, x, kernel, *bias, **settings)
+                return finished(np, product(x, kernel), bias, activation)
+            result: Array = body(np, *operands, **settings)
             return result
 
         return multiply_by_weights

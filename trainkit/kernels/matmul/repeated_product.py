@@ -114,13 +114,13 @@ class RepeatedProduct:
         self._limits = np.float32(0 if rectify else -np.inf), np.float32(np.inf)
         self._call: ProductCall | None = None
 
-    def __call__(self, x: Array, w: Array, bias: Array | None) -> Array | None:
-        """The product of the last axis of `x`, `None` where the body is to do it."""
-        if self._call is not None:
-            y = self._call(x, w, bias)
-            if y is not None:
-                return y
-            self._call = None
+    def repeat(self, x: Array, w: Array, bias: Array | None) -> Array | None:
+        """The product of the last axis of `x` where this is a call as the one before, or `None`."""
+        return None if self._call is None else self._call(x, w, bias)
+
+    def first(self, x: Array, w: Array, bias: Array | None) -> Array | None:
+        """The same of other sizes and weights, `None` where the body is to do it."""
+        self._call = None
         if x.ndim < 2 or not x.flags.c_contiguous:
             return None
         rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])

@@ -61,10 +61,16 @@ def _vector_dtype(x: Any, scale: Any) -> Any:
     return (x if scale is None else scale).dtype
 
 
-def _check_parameter(name: str, dims: Dims, shape: Dims, axis: Axes) -> None:
+def _check_parameters(x: Any, scale: Any, offset: Any, axis: Axes) -> None:
+    shape = x.shape
     needed_dims = tuple([shape[i] for i in axis])
-    if dims == needed_dims:
-        return
+    if scale is not None and scale.shape != needed_dims:
+        _check_parameter("scale", scale.shape, shape, needed_dims, axis)
+    if offset is not None and offset.shape != needed_dims:
+        _check_parameter("offset", offset.shape, shape, needed_dims, axis)
+
+
+def _check_parameter(name: str, dims: Dims, shape: Dims, needed_dims: Dims, axis: Axes) -> None:
     if len(dims) != len(needed_dims) or any(
         None not in (a, b) and a != b for a, b in zip(dims, needed_dims, strict=True)
     ):
@@ -73,13 +79,6 @@ def _check_parameter(name: str, dims: Dims, shape: Dims, axis: Axes) -> None:
             "for its "
             f"axes {axis}"
         )
-
-
-def _check_parameters(x: Any, scale: Any, offset: Any, axis: Axes) -> None:
-    if scale is not None:
-        _check_parameter("scale", scale.shape, x.shape, axis)
-    if offset is not None:
-        _check_parameter("offset", offset.shape, x.shape, axis)
 
 
 def _run_compiled(
