@@ -11,7 +11,7 @@ from trainkit.ops.neural.dense import _dense, dense_gradient
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
 
-DTYPES = ["bfloat16"]
+DTYPES = ["bfloat16", "float16"]
 SIZES = [(1, 1, 1), (3, 5, 7), (13, 33, 31), (32, 64, 64), (16, 64, 10), (70, 300, 40)]
 
 

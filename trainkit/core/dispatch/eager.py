@@ -360,11 +360,13 @@ def _ask_first(tuned: Tuned, body: Callable[..., Any]) -> Any:
     return kernel
 
 
-def _ask_on_bfloat16(run: Callable[..., Any], index: int, body: Callable[..., Any]) -> Any:
-    """`body`, behind what is asked for NumPy arrays of bfloat16."""
+def _ask_on_halves(tuned: Tuned, body: Callable[..., Any]) -> Any:
+    """`body`, behind what is asked for NumPy arrays of 16-bit floats."""
+    index = tuned.of
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
-        if xp is np and arrays[index].dtype is _BF16:
+        run = tuned.on_halves(arrays[index].dtype) if xp is np else None
+        if run is not None:
             result = run(*arrays, **settings)
             if result is not None:
                 return result
@@ -379,8 +381,8 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     fewest_beside = sys.maxsize if tuned.fewest_beside is None else tuned.fewest_beside
     if tuned.on_gpu:
         body = _ask_first(tuned, body)
-    if tuned.on_bfloat16:
-        body = _ask_on_bfloat16(tuned.on_bfloat16, index, body)
+    if tuned.on_bfloat16 or tuned.on_float16:
+        body = _ask_on_halves(tuned, body)
     if run is None:
         return body
 

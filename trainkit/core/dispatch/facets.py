@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from trainkit.core.dtypes import bfloat16
+from trainkit.core.dtypes import bfloat16, float16
 
 Value = TypeVar("Value")
 Rule = Callable[..., Any]
@@ -140,14 +140,16 @@ class Tuned:
             they are large enough.
         on_bfloat16: the same as `run` for NumPy arrays of bfloat16, asked for those of any size:
             a body has to make them float32 first.
+        on_float16: the same for those of float16; `None` where `run` is asked for them.
         bind: function of settings that gives `run` for calls of these settings, of arrays alone:
             a program has one for each of its operations, which may remember what sizes decide.
             `None` where nothing is remembered.
     """
 
-    bfloat16 = bfloat16.dtype
+    bfloat16, float16 = bfloat16.dtype, float16.dtype
     __slots__ = (
-        "bind", "exact", "fewest", "fewest_beside", "of", "on_bfloat16", "on_gpu", "run", "unless",
+        "bind", "exact", "fewest", "fewest_beside", "of", "on_bfloat16", "on_float16", "on_gpu",
+        "run", "unless",
     )  # fmt: skip
 
     def __init__(
@@ -161,6 +163,7 @@ class Tuned:
         fewest_beside: int | None = None,
         unless: Rule | None = None,
         on_bfloat16: Rule | None = None,
+        on_float16: Rule | None = None,
         bind: Callable[[dict[str, Any]], Rule] | None = None,
     ) -> None:
         self.run = run
@@ -171,17 +174,25 @@ class Tuned:
         self.of = of
         self.fewest_beside = fewest_beside
         self.unless = unless
-        self.on_bfloat16 = on_bfloat16
+        self.on_bfloat16, self.on_float16 = on_bfloat16, on_float16
 
     def may_round_otherwise(self, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
         """Whether the bits of such a call may be others than those of the body."""
-        if self.on_bfloat16 is not None and _is_bfloat16(arrays[self.of]):
+        if self.on_halves(getattr(arrays[self.of], "dtype", None)) is not None:
             return True
         if self.run is None or self.exact:
             return False
         if not self.is_asked([getattr(x, "size", 0) for x in arrays]):
             return False
         return self.unless is None or not self.unless(arrays, settings)
+
+    def on_halves(self, dtype: Any) -> Rule | None:
+        """The rule for NumPy arrays of a type of 16-bit floats, `None` for others."""
+        if dtype is None or dtype.itemsize != self.float16.itemsize:
+            return None
+        if dtype == self.float16:
+            return self.on_float16
+        return self.on_bfloat16 if dtype == self.bfloat16 else None
 
     def run_on_gpu(self, xp: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         """The result of the first kernel of `on_gpu` that takes the arrays, `None` without one."""
@@ -200,10 +211,6 @@ class Tuned:
     def __repr__(self) -> str:
         texts = [] if self.run is None else ["same bits" if self.exact else "other roundings"]
         return ", ".join(["tuned", *texts, *["also on a GPU"] * bool(self.on_gpu)])
-
-
-def _is_bfloat16(x: Any) -> bool:
-    return bool(getattr(x, "dtype", None) == bfloat16.dtype)
 
 
 class Direct(NamedTuple):

@@ -17,7 +17,7 @@ from trainkit.core import devices
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
-from trainkit.core.dtypes import HALVES, bfloat16, string
+from trainkit.core.dtypes import HALVES, string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.string_tensor import run_beside_text
 from trainkit.graph.ir.assigned_devices import brings_beside
@@ -41,8 +41,9 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     numbers = _numbers_of_gpu(node.inputs) if beside else {}
     if numbers and len(numbers) < len(inputs):
         return functools.partial(_run_beside_numbers, primitive, node.settings, numbers)
-    if not on_gpu and _has_kernel_of_bfloat16(node):
-        return functools.partial(_run_on_bfloat16, primitive, node.settings)
+    run_on_halves = None if on_gpu else _rule_of_halves(node)
+    if run_on_halves is not None:
+        return functools.partial(_run_on_halves, run_on_halves, primitive.body, node.settings)
     if on_gpu:
         return functools.partial(_run, primitive, node.settings)
     if any(x.dtype in HALVES for x in inputs):
@@ -78,19 +79,19 @@ def _bound_tuned(run: Any, body: Any, settings: dict[str, Any]) -> Callable[...,
     return run_bound
 
 
-def _has_kernel_of_bfloat16(node: Node) -> bool:
-    """Whether a node has arrays of bfloat16, and a kernel for them."""
+def _rule_of_halves(node: Node) -> Any:
+    """What is asked for a node's arrays of 16-bit floats, `None` without such or a kernel."""
     tuned = node.primitive.facets.tuned
-    if tuned is None or tuned.on_bfloat16 is None or tuned.of >= len(node.inputs):
-        return False
+    if tuned is None or tuned.of >= len(node.inputs):
+        return None
     x = node.inputs[tuned.of]
-    return isinstance(x, GraphTensor) and x.dtype is bfloat16
+    return tuned.on_halves(x.dtype.dtype) if isinstance(x, GraphTensor) else None
 
 
-def _run_on_bfloat16(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
+def _run_on_halves(run: Any, body: Any, settings: dict[str, Any], *arrays: Any) -> Any:
     """What the operation gives of arrays of the CPU, without a look at their types."""
-    result = primitive.facets.tuned.on_bfloat16(*arrays, **settings)
-    return primitive.body(np, *arrays, **settings) if result is None else result
+    result = run(*arrays, **settings)
+    return body(np, *arrays, **settings) if result is None else result
 
 
 def _is_too_small(node: Node) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import KernelCall, Unsupported, is_bfloat16
+from trainkit.compiler.ir import KernelCall, Unsupported
 from trainkit.compiler.tracer import KernelTracer, TracedArray, as_traced
 from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
 from trainkit.kernels.threads.part_functions import PartFunction, array_words
@@ -43,19 +43,19 @@ def _product(
 ) -> TracedArray:
     """The product of two matrices, whose sums start from the bias; see `bfloat16_tuned.product`."""
     x, w = as_traced(trace, x), as_traced(trace, w)
-    if not (is_bfloat16(x.dtype) and is_bfloat16(w.dtype) and x.ndim == 2 == w.ndim):
+    if not (x.dtype == w.dtype and x.ndim == 2 == w.ndim):
         raise Unsupported("a product without a kernel")
     (rows, depth), columns = x.shape, w.shape[1]
     if depth != w.shape[0] or not rows * depth * columns:
         raise Unsupported("a product of nothing")
-    if bfloat16_tuned.is_shared(rows, depth, columns):
+    if bfloat16_tuned.is_shared(x.dtype, rows, depth, columns):
         raise Unsupported("a product for several threads")
     start: Any = _NO_VECTOR
     if bias is not None:
         start = (as_traced(trace, bias).astype(_F32),)
     y = trace.result(np.empty((rows, columns), x.dtype))
     operands = _with_neighbours(x), _with_neighbours(w), *start, y, rows, columns, 1, int(rectify)
-    _call(trace, bfloat16_tuned.product_function(), operands, (y,), rows * depth * columns)
+    _call(trace, bfloat16_tuned.product_function(x.dtype), operands, (y,), rows * depth * columns)
     return y
 
 
@@ -90,7 +90,7 @@ def _column_sums(
     g = g if g.view.contiguous else g.copied()
     shares = bfloat16_columns_tuned.share_count(len(g))
     sums = trace.result(np.empty((shares, g.shape[1]), _F32))
-    function = bfloat16_columns_tuned.column_function(rectifies=y is not None)
+    function = bfloat16_columns_tuned.column_function(g.dtype, y is not None)
     if y is None:
         _call(trace, function, (g, g, *_NO_HALVES, sums), (sums,), g.size)
     else:
@@ -114,8 +114,8 @@ def _dense_gradient_of_halves(
     g, y, x, kernel = (as_traced(trace, a) for a in (g, y, x, kernel))
     by_x, by_kernel, by_bias = settings["wanted"]
     flat, sums = _rows(g), None
-    if not is_bfloat16(flat.dtype) or not flat.size:
-        raise Unsupported("gradients without a kernel")
+    if not flat.size:
+        raise Unsupported("gradients of nothing")
     if activation == "relu":
         flat, sums = _column_sums(trace, flat, _rows(y))
     results = []

@@ -1,4 +1,4 @@
-"""Vectors of bfloat16, which are read and written as bits and computed with as float32."""
+"""Vectors of 16-bit floats, which are read and written as bits and computed with as float32."""
 
 from __future__ import annotations
 
@@ -92,3 +92,22 @@ class HalfTile(Tile):
     def widen(self, halves: Any) -> Any:
         """int32 that hold the bits of bfloat16 as float32."""
         return self.builder.bitcast(self.builder.shl(halves, self.splat(16)), self.vector)
+
+
+class Float16Tile(HalfTile):
+    """A tile of float32 sums that reads and writes float16, by the processor's conversions."""
+
+    def _vector_of(self, kind: Any) -> Any:
+        return ir.VectorType(kind, self.lanes)
+
+    def round_to_halves(self, value: Any) -> Any:
+        """float32 as the bits of the nearest float16."""
+        nearest = self.builder.fptrunc(value, self._vector_of(ir.HalfType()))
+        return self.builder.zext(self.builder.bitcast(nearest, self._vector_of(I16)), self.words)
+
+    def widen(self, halves: Any) -> Any:
+        """int32 that hold the bits of float16 as float32."""
+        bits = self.builder.trunc(halves, self._vector_of(I16))
+        return self.builder.fpext(
+            self.builder.bitcast(bits, self._vector_of(ir.HalfType())), self.vector
+        )

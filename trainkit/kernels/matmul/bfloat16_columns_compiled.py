@@ -1,4 +1,4 @@
-"""Sums of the columns of bfloat16, and gradients of a rectifier with theirs."""
+"""Sums of the columns of 16-bit floats, and gradients of a rectifier with theirs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.jit.builders import MATRIX, by_parts
-from trainkit.kernels.jit.half_vectors import HalfTile
 from trainkit.kernels.jit.simd import literal
 from trainkit.kernels.jit.target import vector_lanes
+from trainkit.kernels.matmul.bfloat16_tiles import FLOAT16S, SINGLES, half_tile_class
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES = vector_lanes()
@@ -17,11 +17,12 @@ _ROWS = types.Array(types.uint16, 2, "C", readonly=True)
 
 
 @intrinsic(prefer_literal=True)
-def _add_vector(typing, rectifies, masks, lanes, g, y, result, sums, count):
-    """Add a vector of bfloat16 to sums of float32.
+def _add_vector(typing, kind, rectifies, masks, lanes, g, y, result, sums, count):
+    """Add a vector of 16-bit floats to sums of float32.
 
     Args:
         typing: Numba's.
+        kind: of words that the numbers would become in a product; a literal.
         rectifies: 1 to add, and to write, 0 where y is not above 0; a literal.
         masks: 1 where there are `count` numbers and no more; a literal.
         lanes: of a vector; a literal.
@@ -31,13 +32,13 @@ def _add_vector(typing, rectifies, masks, lanes, g, y, result, sums, count):
         sums: address of float32.
         count: how many there are.
     """
-    literals = rectifies, masks, lanes
-    is_rectified, is_masked, width = map(literal, literals)
+    literals = kind, rectifies, masks, lanes
+    of_words, is_rectified, is_masked, width = map(literal, literals)
     signature = types.void(*literals, *(types.intp,) * 5)
 
     def codegen(context, builder, signature, arguments):
-        g, y, result, sums, count = arguments[3:]
-        tile = HalfTile(builder, 1, 1, width)
+        g, y, result, sums, count = arguments[4:]
+        tile = half_tile_class(of_words)(builder, 1, 1, width)
         mask = tile.masks(count)[0] if is_masked else None
 
         def read(at):
@@ -60,7 +61,7 @@ def _add_vector(typing, rectifies, masks, lanes, g, y, result, sums, count):
     return signature, codegen
 
 
-def _kernel(rectifies: int) -> object:
+def _kernel(kind: int, rectifies: int) -> object:
     """The builder of a kernel that fills rows of `sums`, each with those of a share of all rows."""
 
     @by_parts(_ROWS, _ROWS, types.uint16[:, ::1], MATRIX, exact=True)
@@ -80,16 +81,17 @@ def _kernel(rectifies: int) -> object:
                 a, b, c = g.ctypes.data + at, y.ctypes.data + at, result.ctypes.data + at
                 for f in range(0, tail, _LANES):
                     _add_vector(
-                        rectifies, 0, _LANES,
+                        kind, rectifies, 0, _LANES,
                         a + 2 * f, b + 2 * f, c + 2 * f, total + 4 * f, _LANES,
                     )  # fmt: skip
                 if tail < features:
                     _add_vector(
-                        rectifies, 1, _LANES, a + 2 * tail, b + 2 * tail, c + 2 * tail,
+                        kind, rectifies, 1, _LANES, a + 2 * tail, b + 2 * tail, c + 2 * tail,
                         total + 4 * tail, features - tail,
                     )  # fmt: skip
 
     return columns
 
 
-column_sums, rectified_gradient = _kernel(0), _kernel(1)
+column_sums, rectified_gradient = _kernel(SINGLES, 0), _kernel(SINGLES, 1)
+float16_column_sums, float16_rectified_gradient = _kernel(FLOAT16S, 0), _kernel(FLOAT16S, 1)

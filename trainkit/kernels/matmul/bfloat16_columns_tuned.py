@@ -1,4 +1,4 @@
-"""Sums of the columns of bfloat16, and gradients of a rectifier with theirs."""
+"""Sums of the columns of 16-bit floats, and gradients of a rectifier with theirs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.jit import target
 from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family
 from trainkit.kernels.threads.part_functions import PartFunction, part_function
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES, shared
@@ -15,9 +16,16 @@ from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES
 Array = Any
 
 _FILE = "matmul.bfloat16_columns_compiled"
-_SUMS = Family("bfloat16_column_sums", _FILE, "column_sums", alone=True)
-_RECTIFIED = Family("bfloat16_rectified_gradient", _FILE, "rectified_gradient", alone=True)
-_BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
+_BF16, _F16 = bfloat16.dtype, np.dtype(np.float16)
+_BITS, _F32 = np.dtype(np.uint16), np.dtype(np.float32)
+_SUMS = {
+    _BF16: Family("bfloat16_column_sums", _FILE, "column_sums", alone=True),
+    _F16: Family("float16_column_sums", _FILE, "float16_column_sums", alone=True),
+}
+_RECTIFIED = {
+    _BF16: Family("bfloat16_rectified_gradient", _FILE, "rectified_gradient", alone=True),
+    _F16: Family("float16_rectified_gradient", _FILE, "float16_rectified_gradient", alone=True),
+}
 _FEWEST_ROWS = 16
 """With fewer the rows are one share."""
 
@@ -30,7 +38,7 @@ def column_sums(rows: Array) -> Array | None:
     bits = np.ascontiguousarray(rows).view(_BITS)
     sums = _sums_of(rows)
     run(*shared(BYTE_NANOSECONDS * rows.nbytes), bits, bits, np.empty((0, 0), _BITS), sums)
-    return _total(sums)
+    return _total(sums, rows.dtype)
 
 
 def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
@@ -39,21 +47,21 @@ def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
     Both are of any number of axes, the last of which is that of features.
     """
     run = _kernel(_RECTIFIED, g)
-    if run is None or y.dtype is not _BF16 or y.shape != g.shape:
+    if run is None or y.dtype is not g.dtype or y.shape != g.shape:
         return None
-    result = np.empty(g.shape, _BF16)
+    result = np.empty(g.shape, g.dtype)
     g, y, rows = (np.ascontiguousarray(a).reshape(-1, a.shape[-1]) for a in (g, y, result))
     sums = _sums_of(g)
     work = shared(3 * BYTE_NANOSECONDS * g.nbytes)
     run(*work, g.view(_BITS), y.view(_BITS), rows.view(_BITS), sums)
-    return result, _total(sums)
+    return result, _total(sums, g.dtype)
 
 
-def column_function(rectifies: bool) -> PartFunction | None:
+def column_function(dtype: Any, rectifies: bool) -> PartFunction | None:
     """What both do to (g, y, result, sums), or `None`; sums alone need no y and no result."""
-    family = _RECTIFIED if rectifies else _SUMS
-    run = family.find((), 0.0)
-    return None if run is None else _function_of(family.name, run)
+    family = _family(_RECTIFIED if rectifies else _SUMS, dtype)
+    run = None if family is None else family.find((), 0.0)
+    return None if family is None or run is None else _function_of(family.name, run)
 
 
 @lru_cache
@@ -62,8 +70,13 @@ def _function_of(name: str, run: Any) -> PartFunction:
     return part_function(name, run, bits, bits, bits, np.empty((1, 1), _F32))
 
 
-def _kernel(family: Family, g: Array) -> Any:
-    if g.dtype is not _BF16 or not g.ndim or not g.size:
+def _family(families: dict[Any, Family], dtype: Any) -> Family | None:
+    return None if dtype is _F16 and not target.converts_float16() else families.get(dtype)
+
+
+def _kernel(families: dict[Any, Family], g: Array) -> Any:
+    family = _family(families, g.dtype)
+    if family is None or not g.ndim or not g.size:
         return None
     return family.find((), BFLOAT16_SECONDS * g.size)
 
@@ -77,5 +90,5 @@ def share_count(rows: int) -> int:
     return MATRIX_SHARES if rows >= _FEWEST_ROWS else 1
 
 
-def _total(sums: Array) -> Array:
-    return (sums[0] if len(sums) == 1 else np.add.reduce(sums, 0)).astype(_BF16)
+def _total(sums: Array, dtype: Any) -> Array:
+    return (sums[0] if len(sums) == 1 else np.add.reduce(sums, 0)).astype(dtype)

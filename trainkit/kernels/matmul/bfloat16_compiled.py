@@ -1,7 +1,8 @@
-"""Products of bfloat16: both operands are laid side by side as words, sums are float32.
+"""Products of 16-bit floats: both operands are laid side by side as words, sums are float32.
 
-Where the processor has AVX512-BF16 a word is a pair of numbers, whose products it adds to a sum in
-one instruction; elsewhere it is one number as float32. Each sum is rounded once, at its end.
+Where the processor has AVX512-BF16 a word is a pair of bfloat16, whose products it adds to a sum in
+one instruction; elsewhere, and of float16, it is one number as float32. Each sum is rounded once,
+at its end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_tiling
-from trainkit.kernels.matmul.bfloat16_tiles import copy_words, half_tile, join_rows, turn_words
+from trainkit.kernels.matmul.bfloat16_tiles import (
+    FLOAT16S,
+    PAIRS,
+    SINGLES,
+    copy_words,
+    half_tile,
+    join_rows,
+    turn_words,
+)
 from trainkit.kernels.matmul.product_compiled import _FETCHED, _PAGE, _STRIPS, _TOGETHER
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -27,17 +36,15 @@ _SHORT = _ROWS // 2
 _COLUMNS = _VECTORS * _LANES
 _ROW_VECTORS = -(-_ROWS // _LANES)
 """Vectors that the words of a tile's rows take, laid side by side."""
-_NEGATIVE, _MINUS_INF = 0x8000, 0xFF80
+_NEGATIVE = 0x8000
+_MINUS_INF = {SINGLES: 0xFF80, PAIRS: 0xFF80, FLOAT16S: 0xFC00}
 """The bits of -0 and of -inf; those of negative numbers lie between them, those of NaN behind."""
 
 
-def _kernels(pairs: int) -> tuple[Any, Any]:
-    """The builders of a product and of a stack of them.
-
-    Args:
-        pairs: 1 where words are pairs of bfloat16, 0 where they are float32.
-    """
-    each = 1 + pairs  # numbers of a word
+def _kernels(kind: int) -> tuple[Any, Any]:
+    """The builders of a product and of a stack of them, for a kind of words."""
+    each = 2 if kind == PAIRS else 1  # numbers of a word
+    minus_inf = _MINUS_INF[kind]
     matrix = types.Array(types.uint16, 2, "A", readonly=True)
     stack = types.Array(types.uint16, 4, "A", readonly=True)
     bias_kind = types.Array(types.float32, 1, "C", readonly=True)
@@ -66,14 +73,14 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
                     to = target + f // width * strip_step + 4 * width * word
                     if width == _COLUMNS:
                         if count - f >= _COLUMNS:
-                            join_rows(pairs, 0, _VECTORS, _LANES, low, high, _COLUMNS, to)
+                            join_rows(kind, 0, _VECTORS, _LANES, low, high, _COLUMNS, to)
                         else:
-                            join_rows(pairs, 1, _VECTORS, _LANES, low, high, count - f, to)
+                            join_rows(kind, 1, _VECTORS, _LANES, low, high, count - f, to)
                     elif count - f >= _ROW_VECTORS * _LANES:
-                        join_rows(pairs, 0, _ROW_VECTORS, _LANES, low, high, _ROWS, to)
+                        join_rows(kind, 0, _ROW_VECTORS, _LANES, low, high, _ROWS, to)
                     else:
                         left = min(_ROWS, count - f)
-                        join_rows(pairs, 1, _ROW_VECTORS, _LANES, low, high, left, to)
+                        join_rows(kind, 1, _ROW_VECTORS, _LANES, low, high, left, to)
 
     @compiled(parallel=False)
     def turn_columns(source, step, depth, count, target, strip_step):
@@ -85,9 +92,9 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
                 at = source + f * step + 2 * k
                 to = strip + 4 * _COLUMNS * (k // each)
                 if depth - k >= each * _LANES:
-                    turn_words(pairs, 0, _LANES, at, step, last, 0, to, 4 * _COLUMNS)
+                    turn_words(kind, 0, _LANES, at, step, last, 0, to, 4 * _COLUMNS)
                 else:
-                    turn_words(pairs, 1, _LANES, at, step, last, depth - k, to, 4 * _COLUMNS)
+                    turn_words(kind, 1, _LANES, at, step, last, depth - k, to, 4 * _COLUMNS)
 
     @compiled(parallel=False)
     def copy_row(source, depth, target):
@@ -95,9 +102,9 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
         for k in range(0, depth, each * _LANES):
             to = target + 4 * (k // each)
             if depth - k >= each * _LANES:
-                copy_words(pairs, 0, _LANES, source + 2 * k, 0, to)
+                copy_words(kind, 0, _LANES, source + 2 * k, 0, to)
             else:
-                copy_words(pairs, 1, _LANES, source + 2 * k, depth - k, to)
+                copy_words(kind, 1, _LANES, source + 2 * k, depth - k, to)
 
     @compiled(parallel=False)
     def multiply(
@@ -110,12 +117,12 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
                 last = min(_ROWS, rows - q) - 1
                 if rounds:
                     half_tile(
-                        pairs, 1, 0, _ROWS, _VECTORS, _LANES, x_rows, x_step, x_next,
+                        kind, 1, 0, _ROWS, _VECTORS, _LANES, x_rows, x_step, x_next,
                         strip, 4 * _COLUMNS, words, first, start_step, last, to, y_step, count,
                     )  # fmt: skip
                 else:
                     half_tile(
-                        pairs, 0, 0, _ROWS, _VECTORS, _LANES, x_rows, x_step, x_next,
+                        kind, 0, 0, _ROWS, _VECTORS, _LANES, x_rows, x_step, x_next,
                         strip, 4 * _COLUMNS, words, first, start_step, last, to, y_step, count,
                     )  # fmt: skip
                 continue
@@ -123,13 +130,13 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
                 last = min(_SHORT, rows - q - p) - 1
                 if rounds:
                     half_tile(
-                        pairs, 1, 1, _SHORT, _VECTORS, _LANES, x_rows + p * x_step, x_step, x_next,
+                        kind, 1, 1, _SHORT, _VECTORS, _LANES, x_rows + p * x_step, x_step, x_next,
                         strip, 4 * _COLUMNS, words, first + p * start_step, start_step, last,
                         to + p * y_step, y_step, count,
                     )  # fmt: skip
                 else:
                     half_tile(
-                        pairs, 0, 1, _SHORT, _VECTORS, _LANES, x_rows + p * x_step, x_step, x_next,
+                        kind, 0, 1, _SHORT, _VECTORS, _LANES, x_rows + p * x_step, x_step, x_next,
                         strip, 4 * _COLUMNS, words, first + p * start_step, start_step, last,
                         to + p * y_step, y_step, count,
                     )  # fmt: skip
@@ -142,7 +149,7 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
 
         `x_next` and `w_next` are the bytes from one number of a row to the next; of x and of w, one
         of both is that of neighbours. Sums start from the float32 at `bias`, from zeros where that
-        is 0. Results are bfloat16 where `rounds` is set, else float32.
+        is 0. Results have 16 bits where `rounds` is set, else they are float32.
         """
         most = each * BLOCK_DEPTH
         words = whole_vectors((min(depth, most) + each - 1) // each)
@@ -153,7 +160,7 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
         gathers = x_next != 2
         # pairs that are neighbours are read where they lie
         copies = not gathers and (
-            not pairs or depth % 2 == 1 or (x_step % _PAGE == 0 and columns > _COLUMNS)
+            each == 1 or depth % 2 == 1 or (x_step % _PAGE == 0 and columns > _COLUMNS)
         )
         # A line more from one to the next: at a power of two they would meet in the first cache.
         copy_step = 4 * words + CACHE_LINE
@@ -237,7 +244,7 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
         if rectifies:
             for i in range(top, bottom):
                 for j in range(left, right):
-                    is_negative = _NEGATIVE <= y[i, j] <= _MINUS_INF
+                    is_negative = _NEGATIVE <= y[i, j] <= minus_inf
                     y[i, j] = 0 if is_negative else y[i, j]
 
     @by_parts(stack, stack, types.Array(types.uint16, 4, "C"), types.intp, types.intp)
@@ -264,5 +271,6 @@ def _kernels(pairs: int) -> tuple[Any, Any]:
     return product, stacked_product
 
 
-word_product, stacked_word_product = _kernels(0)
-pair_product, stacked_pair_product = _kernels(1)
+word_product, stacked_word_product = _kernels(SINGLES)
+pair_product, stacked_pair_product = _kernels(PAIRS)
+float16_product, stacked_float16_product = _kernels(FLOAT16S)

@@ -1,7 +1,7 @@
-"""Register tiles of products of bfloat16, and how their operands are laid side by side.
+"""Register tiles of products of 16-bit floats, and how their operands are laid side by side.
 
 A word is 32 bits of a packed operand: two neighbours along the sum where the processor multiplies
-such pairs (AVX512-BF16), else one number as float32. So a tile has one shape for both.
+such pairs (bfloat16, by AVX512-BF16), else one number as float32. So a tile has one shape for all.
 """
 
 from __future__ import annotations
@@ -12,11 +12,20 @@ from llvmlite import binding, ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from trainkit.kernels.jit.half_vectors import HALF, HalfTile
+from trainkit.kernels.jit.half_vectors import HALF, Float16Tile, HalfTile
 from trainkit.kernels.jit.simd import BYTES, F32, call_apart, literal
 from trainkit.kernels.matmul.matmul_compiled import _write_tile
 
 binding.initialize_native_asmparser()  # of the instruction that is written by its name
+
+
+SINGLES, PAIRS, FLOAT16S = 0, 1, 2
+"""Kinds of words: a bfloat16 as float32, two bfloat16 as they are, a float16 as float32."""
+
+
+def half_tile_class(kind: int) -> type[HalfTile]:
+    """What reads and writes the numbers that words of a kind are made of."""
+    return Float16Tile if kind == FLOAT16S else HalfTile
 
 
 class _WordTile(HalfTile):
@@ -51,7 +60,7 @@ class _PairTile(_WordTile):
 
 
 class _Rounding(_WordTile):
-    """Results of a tile are written as bfloat16.
+    """Results of a tile are written as 16-bit floats.
 
     `width`, the bytes from one vector to the next, is that of results; words have their own.
     """
@@ -84,38 +93,49 @@ class _RoundedPairTile(_Rounding, _PairTile):
     pass
 
 
-_TILES = {(0, 0): _WordTile, (0, 1): _Rounding, (1, 0): _PairTile, (1, 1): _RoundedPairTile}
-"""By whether words are pairs, and whether results are rounded."""
+class _Float16Rounding(_Rounding, Float16Tile):
+    pass
 
 
-def _words_from(tile: HalfTile, at: Any, pairs: int, count: Any) -> Any:
+_TILES = {
+    (SINGLES, 0): _WordTile,
+    (SINGLES, 1): _Rounding,
+    (PAIRS, 0): _PairTile,
+    (PAIRS, 1): _RoundedPairTile,
+    (FLOAT16S, 0): _WordTile,
+    (FLOAT16S, 1): _Float16Rounding,
+}
+"""By the kind of words, and whether results are rounded."""
+
+
+def _words_from(tile: HalfTile, at: Any, kind: int, count: Any) -> Any:
     """A vector of words of a row whose numbers are neighbours, as float32.
 
     Args:
         tile: a vector of as many lanes.
         at: address of the first number.
-        pairs: 1 where words are pairs.
+        kind: of words.
         count: how many numbers there are, `None` for all of the vector; 0 stands for others.
     """
-    numbers = tile.lanes * (1 + pairs)
+    numbers = tile.lanes * (2 if kind == PAIRS else 1)
     mask = None if count is None else HalfTile(tile.builder, 1, 1, numbers).masks(count)[0]
     halves = tile.read_halves(at, mask, numbers)
-    if pairs:
+    if kind == PAIRS:
         return tile.builder.bitcast(halves, tile.vector)
     return tile.widen(tile.builder.zext(halves, tile.words))
 
 
 @intrinsic(prefer_literal=True)
 def half_tile(
-    typing, pairs, rounds, masks, rows, vectors, lanes,
+    typing, kind, rounds, masks, rows, vectors, lanes,
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step, count,
 ):  # fmt: skip
     """As `product_tile`, of words.
 
     Args:
         typing: Numba's.
-        pairs: 1 where words are pairs of bfloat16, 0 where they are float32; a literal.
-        rounds: 1 where results are written as bfloat16, 0 for float32; a literal.
+        kind: of words; a literal.
+        rounds: 1 where results are written as 16-bit floats, 0 for float32; a literal.
         masks: 0 where all columns of the tile are there; a literal.
         rows: a literal.
         vectors: of a row; a literal.
@@ -133,8 +153,8 @@ def half_tile(
         y_step: bytes from one row of results to the next.
         count: how many numbers of a row there are in start and y.
     """
-    literals = pairs, rounds, masks, rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
+    literals = kind, rounds, masks, rows, vectors, lanes
+    sizes = [literal(value) for value in literals]
     signature = types.void(*literals, *(types.intp,) * 12)
 
     def tile_of(is_tall):
@@ -162,12 +182,12 @@ def half_tile(
 
 
 @intrinsic(prefer_literal=True)
-def join_rows(typing, pairs, masks, vectors, lanes, low, high, count, target):
+def join_rows(typing, kind, masks, vectors, lanes, low, high, count, target):
     """Words of one or two rows: of each column what lies in `low`, and in pairs `high` behind it.
 
     Args:
         typing: Numba's.
-        pairs: 1 where words are pairs; a literal.
+        kind: of words; a literal.
         masks: 0 where there are numbers for whole vectors; a literal.
         vectors: of a row of words; a literal.
         lanes: words of a vector; a literal.
@@ -176,13 +196,13 @@ def join_rows(typing, pairs, masks, vectors, lanes, low, high, count, target):
         count: how many numbers a row has; the words of others are 0.
         target: address of the words; whole vectors are written.
     """
-    literals = pairs, masks, vectors, lanes
-    is_paired, is_masked, *sizes = map(literal, literals)
+    literals = kind, masks, vectors, lanes
+    of_words, is_masked, *sizes = map(literal, literals)
     signature = types.void(*literals, *(types.intp,) * 4)
 
     def codegen(context, builder, signature, arguments):
         low, high, count, target = arguments[4:]
-        tile = HalfTile(builder, 1, *sizes)
+        tile = half_tile_class(of_words)(builder, 1, *sizes)
         masks = tile.masks(count) if is_masked else [None] * tile.vectors
         for v, mask in enumerate(masks):
             apart = 2 * v * tile.lanes
@@ -190,7 +210,7 @@ def join_rows(typing, pairs, masks, vectors, lanes, low, high, count, target):
             def read(row, apart=apart, mask=mask):
                 return builder.zext(tile.read_halves(tile.plus(row, apart), mask), tile.words)
 
-            if is_paired:
+            if of_words == PAIRS:
                 upper = builder.shl(read(high), tile.splat(16))
                 word = builder.bitcast(builder.or_(read(low), upper), tile.vector)
             else:
@@ -202,38 +222,38 @@ def join_rows(typing, pairs, masks, vectors, lanes, low, high, count, target):
 
 
 @intrinsic(prefer_literal=True)
-def copy_words(typing, pairs, masks, lanes, source, count, target):
+def copy_words(typing, kind, masks, lanes, source, count, target):
     """A vector of words of a row whose numbers are neighbours.
 
     Args:
         typing: Numba's.
-        pairs: 1 where words are pairs; a literal.
+        kind: of words; a literal.
         masks: 0 where there are numbers for the whole vector; a literal.
         lanes: words of a vector; a literal.
         source: address of the row.
         count: how many numbers there are; others are 0.
         target: address of the words.
     """
-    literals = pairs, masks, lanes
-    is_paired, is_masked, width = map(literal, literals)
+    literals = kind, masks, lanes
+    of_words, is_masked, width = map(literal, literals)
     signature = types.void(*literals, *(types.intp,) * 3)
 
     def codegen(context, builder, signature, arguments):
         source, count, target = arguments[3:]
-        tile = HalfTile(builder, 1, 1, width)
-        tile.store(_words_from(tile, source, is_paired, count if is_masked else None), target)
+        tile = half_tile_class(of_words)(builder, 1, 1, width)
+        tile.store(_words_from(tile, source, of_words, count if is_masked else None), target)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
 @intrinsic(prefer_literal=True)
-def turn_words(typing, pairs, masks, lanes, source, source_step, last, count, target, target_step):
+def turn_words(typing, kind, masks, lanes, source, source_step, last, count, target, target_step):
     """The transpose of a square of words, whose rows are those of numbers that are neighbours.
 
     Args:
         typing: Numba's.
-        pairs: 1 where words are pairs; a literal.
+        kind: of words; a literal.
         masks: 0 where rows have numbers for the whole vector; a literal.
         lanes: words of a vector; a literal.
         source: address of the first row.
@@ -243,18 +263,18 @@ def turn_words(typing, pairs, masks, lanes, source, source_step, last, count, ta
         target: address of the result.
         target_step: bytes from one of its rows to the next; all are written.
     """
-    literals = pairs, masks, lanes
-    is_paired, is_masked, width = map(literal, literals)
+    literals = kind, masks, lanes
+    of_words, is_masked, width = map(literal, literals)
     signature = types.void(*literals, *(types.intp,) * 6)
 
     def codegen(context, builder, signature, arguments):
         source, source_step, last, count, target, target_step = arguments[3:]
-        tile = HalfTile(builder, 1, 1, width)
+        tile = half_tile_class(of_words)(builder, 1, 1, width)
         rows = []
         for i in map(tile.word, range(width)):
             row = builder.select(builder.icmp_signed("<", i, last), i, last)
             at = tile.plus(source, builder.mul(row, source_step))
-            rows.append(_words_from(tile, at, is_paired, count if is_masked else None))
+            rows.append(_words_from(tile, at, of_words, count if is_masked else None))
         for row in tile.turned(rows):
             tile.store(row, target)
             target = builder.add(target, target_step)

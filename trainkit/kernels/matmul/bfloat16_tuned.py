@@ -1,9 +1,10 @@
-"""Products of bfloat16 on the thread pool: sums of float32, rounded once.
+"""Products of 16-bit floats on the thread pool: sums of float32, rounded once.
 
 Where the processor multiplies pairs of bfloat16 (AVX512-BF16) a product takes half of the time of
-one of float32; elsewhere operands become float32 while they are laid side by side, and a large one
-takes 0.9 to 1.15 times as long. The bits of both differ as those of float32 do between processors:
-the instruction takes subnormal numbers for 0 and rounds the sum of a pair in its own way.
+one of float32; elsewhere, and of float16, operands become float32 while they are laid side by side,
+and a large one takes 0.9 to 1.15 times as long. The bits of both differ as those of float32 do
+between processors: the instruction takes subnormal numbers for 0 and rounds the sum of a pair in
+its own way.
 `TRAINKIT_BFLOAT16=0` makes all processors do without it.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.jit import bfloat16_pairs
+from trainkit.kernels.jit import bfloat16_pairs, target
 from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
 from trainkit.kernels.matmul.product_tuned import (
@@ -30,45 +31,59 @@ from trainkit.kernels.threads.part_functions import PartFunction, part_function
 Array = Any
 
 _FILE = "matmul.bfloat16_compiled"
+_WORDS, _PAIRS, _FLOAT16 = range(3)
 _PRODUCTS = (
     Family("bfloat16_word_product", _FILE, "word_product", alone=True),
     Family("bfloat16_pair_product", _FILE, "pair_product", alone=True),
+    Family("float16_product", _FILE, "float16_product", alone=True),
 )
 _STACKS = (
     Family("stacked_bfloat16_word_product", _FILE, "stacked_word_product", alone=True),
     Family("stacked_bfloat16_pair_product", _FILE, "stacked_pair_product", alone=True),
+    Family("stacked_float16_product", _FILE, "stacked_float16_product", alone=True),
 )
-"""By whether the processor multiplies pairs."""
+"""By the kind of words: of bfloat16 by whether the processor multiplies pairs."""
 
-_BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
+_BF16, _F16 = bfloat16.dtype, np.dtype(np.float16)
+_BITS, _F32 = np.dtype(np.uint16), np.dtype(np.float32)
+
+
+def _kind_of(dtype: Any) -> int | None:
+    """The kind of words of a type, `None` where there is no kernel for it."""
+    if dtype is _BF16:
+        return _PAIRS if bfloat16_pairs.has_bfloat16_pairs() else _WORDS
+    return _FLOAT16 if dtype is _F16 and target.converts_float16() else None
+
+
+def _words_of(kind: int, depth: int) -> int:
+    return (depth + 1) // 2 if kind == _PAIRS else depth
 
 
 def product(
-    x: Array, w: Array, bias: Array | None = None, rectify: bool = False, dtype: Any = _BF16
+    x: Array, w: Array, bias: Array | None = None, rectify: bool = False, dtype: Any = None
 ) -> Array | None:
-    """The product of two matrices of bfloat16, or `None` where there is no kernel for it.
+    """The product of two matrices of 16-bit floats, or `None` where there is no kernel for it.
 
     Args:
         x: (rows, depth).
         w: (depth, columns).
         bias: (columns,) which sums start from.
-        rectify: whether results below 0 become 0; for results of bfloat16.
-        dtype: that of the result, bfloat16 or float32.
+        rectify: whether results below 0 become 0; for results of 16 bits.
+        dtype: that of the result, by default that of both, else float32.
     """
-    if not (x.dtype is _BF16 is w.dtype and x.ndim == 2 == w.ndim):
+    kind = _kind_of(x.dtype)
+    if kind is None or x.dtype is not w.dtype or not x.ndim == 2 == w.ndim:
         return None
     rows, depth = x.shape
     columns = w.shape[1]
     work = rows * depth * columns
     if depth != w.shape[0] or not work:
         return None
-    pairs = bfloat16_pairs.has_bfloat16_pairs()
-    run = _PRODUCTS[pairs].find((), PRODUCT_SECONDS * work)
+    run = _PRODUCTS[kind].find((), PRODUCT_SECONDS * work)
     if run is None:
         return None
-    words = (depth + 1) // 2 if pairs else depth
-    pool, blocks, height, width = block_shares(rows, words, columns)
-    result = np.empty((rows, columns), dtype)
+    pool, blocks, height, width = block_shares(rows, _words_of(kind, depth), columns)
+    result = np.empty((rows, columns), x.dtype if dtype is None else dtype)
     rounds = result.itemsize == 2
     start = EMPTY_VECTOR if bias is None else np.ascontiguousarray(bias, _F32)
     run(
@@ -78,11 +93,13 @@ def product(
     return result
 
 
-def product_function() -> PartFunction | None:
+def product_function(dtype: Any) -> PartFunction | None:
     """What `product` does to (x, w, bias, y, height, width, rounds, rectifies), or `None`."""
-    pairs = bfloat16_pairs.has_bfloat16_pairs()
-    run = _PRODUCTS[pairs].find((), 0.0)
-    return None if run is None else _function_of(_PRODUCTS[pairs].name, run)
+    kind = _kind_of(dtype)
+    if kind is None:
+        return None
+    run = _PRODUCTS[kind].find((), 0.0)
+    return None if run is None else _function_of(_PRODUCTS[kind].name, run)
 
 
 @lru_cache
@@ -91,10 +108,9 @@ def _function_of(name: str, run: Any) -> PartFunction:
     return part_function(name, run, bits, bits, EMPTY_VECTOR, bits, 1, 1, 1, 0)
 
 
-def is_shared(rows: int, depth: int, columns: int) -> bool:
-    """Whether several threads may do a product."""
-    words = (depth + 1) // 2 if bfloat16_pairs.has_bfloat16_pairs() else depth
-    return rows * words * columns >= 2 * BLOCK_WORK
+def is_shared(dtype: Any, rows: int, depth: int, columns: int) -> bool:
+    """Whether several threads may do a product of a type that has a kernel."""
+    return rows * _words_of(_kind_of(dtype) or _WORDS, depth) * columns >= 2 * BLOCK_WORK
 
 
 def _bits(x: Array) -> Array:
@@ -103,8 +119,8 @@ def _bits(x: Array) -> Array:
 
 
 def product_of(x: Array, w: Array) -> Array | None:
-    """`np.matmul(x, w)` of bfloat16, of two axes or of more, which broadcast; or `None`."""
-    if not (x.dtype is _BF16 is w.dtype) or min(x.ndim, w.ndim) < 2:
+    """`np.matmul(x, w)` of 16-bit floats, of two axes or of more, which broadcast; or `None`."""
+    if x.dtype is not w.dtype or min(x.ndim, w.ndim) < 2:
         return None
     if x.ndim == 2 == w.ndim:
         return product(x, w)
@@ -116,6 +132,9 @@ def product_of(x: Array, w: Array) -> Array | None:
 
 def stacked_product(x: Array, w: Array) -> Array | None:
     """The same where each matrix of a stack has its own product."""
+    kind = _kind_of(x.dtype)
+    if kind is None or x.dtype is not w.dtype:
+        return None
     rows, depth = x.shape[-2:]
     columns = w.shape[-1]
     try:
@@ -126,15 +145,14 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     work = count * rows * depth * columns
     if depth != w.shape[-2] or not work:
         return None
-    pairs = bfloat16_pairs.has_bfloat16_pairs()
-    run = _STACKS[pairs].find((), PRODUCT_SECONDS * work)
+    run = _STACKS[kind].find((), PRODUCT_SECONDS * work)
     if run is None:
         return None
     one, two = as_four_axes(x, outside), as_four_axes(w, outside)
     if one is None or two is None:
         return None
-    words = (depth + 1) // 2 if pairs else depth
+    words = _words_of(kind, depth)
     pool, parts, height, width = stack_shares(count, rows, words, columns)
-    result = np.empty((*one.shape[:2], rows, columns), _BF16)
+    result = np.empty((*one.shape[:2], rows, columns), x.dtype)
     run(pool, parts, _bits(one), _bits(two), result.view(_BITS), height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)

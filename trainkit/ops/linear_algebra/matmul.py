@@ -1,8 +1,7 @@
 """The product of matrices.
 
-float16 and bfloat16 are summed in float32 on the CPU, and rounded once at the end: bfloat16 by a
-kernel that reads its pairs, float16 by BLAS, which has no shorter type. Integers wrap around as
-their type does; int8 times int8 gives int32.
+float16 and bfloat16 are summed in float32 on the CPU, and rounded once at the end, by kernels that
+read them as they are. Integers wrap around as their type does; int8 times int8 gives int32.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
         fewest=product_tuned.FEWEST,
         fewest_beside=product_tuned.FEWEST_WEIGHTS,
         on_bfloat16=bfloat16_tuned.product_of,
+        on_float16=bfloat16_tuned.product_of,
     ),
 )
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:

@@ -17,7 +17,6 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import (
     bfloat16_columns_tuned,
@@ -30,13 +29,13 @@ from trainkit.kernels.reductions.reductions_tuned import FEWEST, leading_sum
 from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import ItemStack
-from trainkit.ops.linear_algebra.matmul import matmul, product, tuned_product
+from trainkit.ops.linear_algebra.matmul import SHORT_FLOATS, matmul, product, tuned_product
 from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu, relu_gradient
 from trainkit.ops.vmap_rules.shared_rules import by_formula
 
-_F32, _BF16 = np.dtype(np.float32), dtypes.bfloat16.dtype
+_F32 = np.dtype(np.float32)
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 _LARGE = 1 << 14
 """So many elements are rectified in two fast passes, and their gradients by the kernel."""
@@ -60,9 +59,8 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
 
 
-@with_float16
 def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
-    if g.dtype is _BF16:
+    if g.dtype in SHORT_FLOATS:
         return bfloat16_columns_tuned.rectified_gradient(g, y)
     pair: tuple[Array, Array] | None = pool_tuned.rectified_gradient(g, y)
     return pair
@@ -135,7 +133,7 @@ def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | N
     return None if y is None else y.reshape(*x.shape[:-1], kernel.shape[1])
 
 
-def _on_bfloat16(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
+def _on_halves(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
     y = bfloat16_tuned.product(_rows(x), kernel, bias, activation == "relu")
     return None if y is None else y.reshape(*x.shape[:-1], kernel.shape[1])
 
@@ -173,7 +171,8 @@ def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | No
         _on_pool,
         fewest=product_tuned.FEWEST,
         fewest_beside=product_tuned.FEWEST_WEIGHTS,
-        on_bfloat16=_on_bfloat16,
+        on_bfloat16=_on_halves,
+        on_float16=_on_halves,
     ),
 )
 def _dense(
@@ -238,10 +237,10 @@ def _sent_back(
     return tuple(dtypes.cast_array(part, dtype) for part in result)
 
 
-def _gradient_on_bfloat16(
+def _gradient_on_halves(
     g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
 ) -> Any:
-    """The gradients by the kernels of bfloat16, `None` where one of them is not at hand."""
+    """The gradients by the kernels of 16-bit floats, `None` where one of them is not at hand."""
     by_bias = None
     if activation == "relu":
         pair = bfloat16_columns_tuned.rectified_gradient(g, y)
@@ -267,7 +266,7 @@ def _by_blas(flat: Array) -> Array:
 def _gradient_on_pool(
     g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
 ) -> Any:
-    if g.dtype is _BF16:  # has kernels of its own
+    if g.dtype in SHORT_FLOATS:  # have kernels of their own
         return None
     by_bias = None
     if activation == "relu":
@@ -285,7 +284,12 @@ def _rectify(g: Array, y: Array) -> tuple[Array, Array | None]:
     _gradient_rule,
     name="dense_gradient",
     semantics=CONTRACTION,
-    tuned=Tuned(_gradient_on_pool, fewest=product_tuned.FEWEST, on_bfloat16=_gradient_on_bfloat16),
+    tuned=Tuned(
+        _gradient_on_pool,
+        fewest=product_tuned.FEWEST,
+        on_bfloat16=_gradient_on_halves,
+        on_float16=_gradient_on_halves,
+    ),
 )
 def dense_gradient(
     xp: ArrayModule,

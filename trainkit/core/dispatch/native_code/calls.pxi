@@ -285,7 +285,9 @@ cdef class Kernel(Op):
     cdef object kernel
     cdef TunedKernel tuned
     cdef object on_bfloat16
+    cdef object on_float16
     cdef object bfloat16
+    cdef object float16
     cdef bint one_dtype
     cdef bint floats_only
     cdef Py_ssize_t min_inputs
@@ -309,6 +311,7 @@ cdef class Kernel(Op):
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
         if self.tuned is not None:
             self.on_bfloat16, self.bfloat16 = facets.tuned.on_bfloat16, facets.tuned.bfloat16
+            self.on_float16, self.float16 = facets.tuned.on_float16, facets.tuned.float16
         self.one_dtype, self.floats_only = one_dtype, floats_only
 
     cdef object run(self, tuple inputs, dict settings):
@@ -405,6 +408,10 @@ cdef class Kernel(Op):
             x = ready[position]
             if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.bfloat16:
                 return self.on_bfloat16(*ready[1:], **settings)
+        if self.on_float16 is not None:
+            x = ready[position]
+            if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.float16:
+                return self.on_float16(*ready[1:], **settings)
         beside = ready[position + 1] if position + 1 < count else None
         if not self.tuned.is_for(ready[position], beside):
             return None
