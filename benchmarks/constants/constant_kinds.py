@@ -103,7 +103,8 @@ OF_NO_MACHINE = {
         kernels/jit/simd.py BYTES _MASKED_WIDTH
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
-        kernels/matmul/bfloat16_compiled.py _NEGATIVE
+        kernels/matmul/bfloat16_compiled.py _NEGATIVE _MINUS_INF
+        kernels/matmul/bfloat16_tiles.py SINGLES PAIRS FLOAT16S
         kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING FETCHING_CUT
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.jit.builders import Builder, by_parts
 from trainkit.kernels.jit.elements import PART_STEP
-from trainkit.kernels.jit.half_vectors import I16, HalfTile
+from trainkit.kernels.jit.half_vectors import Float16Tile, HalfTile
 from trainkit.kernels.jit.simd import literal
 from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES = vector_lanes()
-
-
-class Float16Tile(HalfTile):
-    """A vector of float32 that is read or written as float16."""
-
-    def round_to_halves(self, value: Any) -> Any:
-        """float32 as the bits of the nearest float16, of two equally near ones the even one."""
-        halves = self.builder.fptrunc(value, ir.VectorType(ir.HalfType(), self.lanes))
-        bits = self.builder.bitcast(halves, ir.VectorType(I16, self.lanes))
-        return self.builder.zext(bits, self.words)
-
-    def widen(self, halves: Any) -> Any:
-        """float32 that equal the float16 of these bits, which are the lower ones of int32."""
-        bits = self.builder.trunc(halves, ir.VectorType(I16, self.lanes))
-        numbers = self.builder.bitcast(bits, ir.VectorType(ir.HalfType(), self.lanes))
-        return self.builder.fpext(numbers, self.vector)
 
 
 _TILES = HalfTile, Float16Tile

@@ -95,19 +95,16 @@ class HalfTile(Tile):
 
 
 class Float16Tile(HalfTile):
-    """A tile of float32 sums that reads and writes float16, by the processor's conversions."""
-
-    def _vector_of(self, kind: Any) -> Any:
-        return ir.VectorType(kind, self.lanes)
+    """A vector of float32 that is read or written as float16."""
 
     def round_to_halves(self, value: Any) -> Any:
-        """float32 as the bits of the nearest float16."""
-        nearest = self.builder.fptrunc(value, self._vector_of(ir.HalfType()))
-        return self.builder.zext(self.builder.bitcast(nearest, self._vector_of(I16)), self.words)
+        """float32 as the bits of the nearest float16, of two equally near ones the even one."""
+        halves = self.builder.fptrunc(value, ir.VectorType(ir.HalfType(), self.lanes))
+        bits = self.builder.bitcast(halves, ir.VectorType(I16, self.lanes))
+        return self.builder.zext(bits, self.words)
 
     def widen(self, halves: Any) -> Any:
-        """int32 that hold the bits of float16 as float32."""
-        bits = self.builder.trunc(halves, self._vector_of(I16))
-        return self.builder.fpext(
-            self.builder.bitcast(bits, self._vector_of(ir.HalfType())), self.vector
-        )
+        """float32 that equal the float16 of these bits, which are the lower ones of int32."""
+        bits = self.builder.trunc(halves, ir.VectorType(I16, self.lanes))
+        numbers = self.builder.bitcast(bits, ir.VectorType(ir.HalfType(), self.lanes))
+        return self.builder.fpext(numbers, self.vector)
