@@ -7,10 +7,10 @@ arguments, the number of a part and how many there are. With a pool of our own w
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from trainkit.core.process import forks
 from trainkit.kernels.jit.numpy_inner_loops import forever
 
 
@@ -30,7 +30,7 @@ class PartFunction(NamedTuple):
 
 _KIND = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _SEEN: list[int | None] = []
-_SEEING = threading.Lock()
+_SEEING = forks.make_lock()
 
 
 @_KIND
