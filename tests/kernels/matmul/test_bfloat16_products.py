@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.kernels.matmul.half_products import assert_is_product, matrix_of
 from trainkit.cli import kernels as kernels_command
 from trainkit.core.errors import ShapeError
 from trainkit.kernels.jit import bfloat16_pairs, target
@@ -50,25 +51,6 @@ def pairs(request, monkeypatch):
     return request.param
 
 
-def of_layout(rng, rows, columns, layout):
-    """A matrix that lies by rows, by columns, or is a part of another."""
-    if layout == "part":
-        return rng.normal(size=(rows + 3, columns + 5)).astype(BF16)[2:-1, 4:-1]
-    numbers = rng.normal(size=(rows, columns) if layout == "rows" else (columns, rows))
-    return numbers.astype(BF16) if layout == "rows" else numbers.astype(BF16).T
-
-
-def assert_is_product(y, x, w, shift=0.0):
-    """Within what roundings of sums of float32 and one to bfloat16 may change."""
-    exact = np.matmul(x.astype("float64"), w.astype("float64")) + shift
-    sizes = np.matmul(np.abs(x).astype("float64"), np.abs(w).astype("float64")) + np.abs(shift)
-    of_sums = sizes * x.shape[-1] * 2.0**-23
-    assert (y.dtype, y.shape) == (BF16, exact.shape)
-    assert (
-        np.abs(y.astype("float64") - exact) <= of_sums + (np.abs(exact) + of_sums) * 2.0**-8
-    ).all()
-
-
 @pytest.mark.parametrize("second", ["rows", "columns", "part"])
 @pytest.mark.parametrize("first", ["rows", "columns", "part"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -76,7 +58,7 @@ def test_products_of_all_layouts(pairs, rng, monkeypatch, size, first, second):
     module = sys.modules["trainkit.ops.linear_algebra.matmul"]
     monkeypatch.setattr(module, "_matmul", lambda *a: pytest.fail("a product by BLAS"))
     rows, depth, columns = size
-    x, w = of_layout(rng, rows, depth, first), of_layout(rng, depth, columns, second)
+    x, w = matrix_of(rng, rows, depth, first, BF16), matrix_of(rng, depth, columns, second, BF16)
     y = bfloat16_tuned.product(x, w)
     assert_is_product(y, x, w)
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)
@@ -85,7 +67,7 @@ def test_products_of_all_layouts(pairs, rng, monkeypatch, size, first, second):
 
 
 def test_rows_that_are_turned_round_repeated_or_read_only(pairs, rng):
-    x, w = of_layout(rng, 70, 64, "rows"), of_layout(rng, 64, 40, "rows")
+    x, w = matrix_of(rng, 70, 64, "rows", BF16), matrix_of(rng, 64, 40, "rows", BF16)
     w.flags.writeable = False
     for view in (x[::-1], x[:, ::-1], x[::2, ::2].repeat(2, 1), np.broadcast_to(x[:1], x.shape)):
         assert_is_product(bfloat16_tuned.product(view, w), view, w)
@@ -94,7 +76,7 @@ def test_rows_that_are_turned_round_repeated_or_read_only(pairs, rng):
 
 
 def test_bias_and_rectifier_are_the_kernels(pairs, rng):
-    x, w = of_layout(rng, 70, 65, "rows"), of_layout(rng, 65, 40, "rows")
+    x, w = matrix_of(rng, 70, 65, "rows", BF16), matrix_of(rng, 65, 40, "rows", BF16)
     bias = rng.normal(size=80).astype(BF16)[::2]  # with gaps
     y = bfloat16_tuned.product(x, w, bias)
     assert_is_product(y, x, w, bias.astype("float64"))
@@ -105,7 +87,7 @@ def test_bias_and_rectifier_are_the_kernels(pairs, rng):
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(pairs, rng):
-    x, w = of_layout(rng, 64, 201, "rows"), of_layout(rng, 201, 120, "columns")
+    x, w = matrix_of(rng, 64, 201, "rows", BF16), matrix_of(rng, 201, 120, "columns", BF16)
     x[7, 3], x[60, 200], w[50, 119] = np.nan, np.inf, -np.inf
     y = bfloat16_tuned.product(x, w).astype("float32")
     with np.errstate(invalid="ignore"):
@@ -128,7 +110,7 @@ def test_rounding_is_to_the_nearest_and_of_two_to_the_even_one(pairs):
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_the_bits_do_not_depend_on_the_blocks_or_on_threads(pairs, rng, monkeypatch, layout):
-    x, w = of_layout(rng, 300, 2100, layout), of_layout(rng, 2100, 250, layout)
+    x, w = matrix_of(rng, 300, 2100, layout, BF16), matrix_of(rng, 2100, 250, layout, BF16)
     whole = bfloat16_tuned.product(x, w)
     for threads in (1, 3, 64):
         pool = SimpleNamespace(most=threads, run_address=0)
@@ -249,7 +231,7 @@ def test_sums_of_columns_are_divided_for_no_threads(rng, monkeypatch):
 
 
 def test_without_kernels_products_are_those_of_float32(kernels, rng):
-    x, w = of_layout(rng, 64, 128, "rows"), of_layout(rng, 128, 40, "rows")
+    x, w = matrix_of(rng, 64, 128, "rows", BF16), matrix_of(rng, 128, 40, "rows", BF16)
     kernels("off")
     assert bfloat16_tuned.product(x, w) is None
     expected = (x.astype("float32") @ w.astype("float32")).astype(BF16)

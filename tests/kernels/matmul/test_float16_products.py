@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.kernels.matmul.half_products import assert_is_product, matrix_of
 from trainkit.kernels.jit import target
 from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
 from trainkit.ops.neural.dense import dense, dense_gradient
@@ -17,30 +18,12 @@ F16 = np.dtype(np.float16)
 SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 32), (33, 600, 130), (27, 2051, 333)]
 
 
-def matrix(rng, rows, columns, layout):
-    """A matrix that lies by rows, by columns, or is a part of another."""
-    if layout == "part":
-        return rng.normal(size=(rows + 3, columns + 5)).astype(F16)[2:-1, 4:-1]
-    numbers = rng.normal(size=(rows, columns) if layout == "rows" else (columns, rows))
-    return numbers.astype(F16) if layout == "rows" else numbers.astype(F16).T
-
-
-def assert_is_product(y, x, w, shift=0.0):
-    """Within what roundings of sums of float32 and one to float16 may change."""
-    exact = np.matmul(x.astype("float64"), w.astype("float64")) + shift
-    sizes = np.matmul(np.abs(x).astype("float64"), np.abs(w).astype("float64")) + np.abs(shift)
-    of_sums = sizes * x.shape[-1] * 2.0**-23
-    assert (y.dtype, y.shape) == (F16, exact.shape)
-    limits = of_sums + (np.abs(exact) + of_sums) * 2.0**-11 + 2.0**-25
-    assert (np.abs(y.astype("float64") - exact) <= limits).all()
-
-
 @pytest.mark.parametrize("second", ["rows", "columns", "part"])
 @pytest.mark.parametrize("first", ["rows", "columns", "part"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_products_of_all_layouts(rng, size, first, second):
     rows, depth, columns = size
-    x, w = matrix(rng, rows, depth, first), matrix(rng, depth, columns, second)
+    x, w = matrix_of(rng, rows, depth, first, F16), matrix_of(rng, depth, columns, second, F16)
     y = bfloat16_tuned.product(x, w)
     assert_is_product(y, x, w)
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)

@@ -44,6 +44,12 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.formulas import steps_of
 from trainkit.core.dispatch.known_sizes import as_known, known_results
 from trainkit.core.dispatch.native import python_function
+from trainkit.core.dispatch.number_operands import (
+    convert_first_array,
+    first_tensor,
+    number_beside,
+    weak_fits,
+)
 from trainkit.core.errors import (
     InvalidArgumentError,
     LeakedTensorError,
@@ -330,10 +336,9 @@ class Primitive:
     def _convert(self, ready: list[Any]) -> None:
         """Turn lists and arrays into tensors, numbers too where the kernel needs arrays."""
         # Numbers and lists take the dtype and the device of the first tensor, as in TensorFlow.
-        like = _first_tensor(ready)
+        like = first_tensor(ready)
         # Where there is none, numbers are weak beside an array as they are beside its tensor.
-        array = _convert_first_array(ready) if like is None and len(ready) > 1 else None
-        beside = array if like is None else like
+        beside = convert_first_array(ready) if like is None and len(ready) > 1 else like
         for i, x in enumerate(ready):
             if x is None or isinstance(x, Tensor):
                 continue
@@ -347,10 +352,10 @@ class Primitive:
                     self.is_ufunc
                     and beside is not None
                     and type(x) is not bool
-                    and _weak_fits(x, beside)
+                    and weak_fits(x, beside)
                 ):
                     continue
-                ready[i] = _number(x, beside)
+                ready[i] = number_beside(x, beside)
                 continue
             # A list has no dtype and takes the hint; an array has one, which only gives way where
             # it is of floats beside tensors of floats.
@@ -392,13 +397,13 @@ class Primitive:
         # dtype of its input. By its name, since `cast` is declared in `ops`, above this floor.
         cast = late_ops.cast
         weak_fails = common_dtype.name == "bfloat16"  # NumPy's own promotion knows nothing of it
-        like = _first_tensor(operands)
+        like = first_tensor(operands)
         for i, x in enumerate(ready):
             if isinstance(x, Tensor):
                 if x.dtype != common_dtype:
                     ready[i] = cast(x, dtype=common_dtype.name)
             elif x is not None and weak_fails:
-                ready[i] = _number(x, like)
+                ready[i] = number_beside(x, like)
 
     # ------------------------------------------------------------------ errors
 
@@ -467,7 +472,7 @@ class Primitive:
             return self._named(better)
         except Exception:  # the rule has no better words than the kernel
             pass
-        if isinstance(error, OverflowError) and (tensor := _first_tensor(inputs)) is not None:
+        if isinstance(error, OverflowError) and (tensor := first_tensor(inputs)) is not None:
             try:
                 for x in (*inputs, *settings.values()):
                     require_integers_fit(x, tensor.dtype)
@@ -475,10 +480,6 @@ class Primitive:
                 error = better
         kind = PositionError if isinstance(error, IndexError) else InvalidArgumentError
         return kind(f"{self.name}: {error}\n{describe(inputs, settings)}")
-
-
-def _first_tensor(inputs: Sequence[Any]) -> Tensor | None:
-    return next((x for x in inputs if isinstance(x, Tensor)), None)
 
 
 def _spec(x: Any) -> Any:
@@ -528,36 +529,6 @@ def _round_to(dtype: Any, result: Any) -> Any:
 def _is_applied_by(x: Any) -> bool:
     """Whether a symbol takes operations over itself, as it is no part of a graph being traced."""
     return hasattr(type(x), "apply_primitive")
-
-
-def _weak_fits(x: Any, like: Tensor) -> bool:
-    """Whether the Python number `x` leaves the dtype of `like` as it is."""
-    dtype = like.dtype
-    if isinstance(x, int):
-        return not dtype.is_bool
-    return dtype.is_complex or (dtype.is_floating and isinstance(x, float))
-
-
-def _convert_first_array(ready: list[Any]) -> Tensor | None:
-    """Put a tensor in the place of the first array of numbers, and return it."""
-    for i, x in enumerate(ready):
-        if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufcV":
-            tensor = ready[i] = convert_to_tensor(x)
-            return tensor
-    return None
-
-
-def _number(x: Any, like: Tensor | None) -> Tensor:
-    """A Python number as a tensor, in the dtype to which it promotes with `like`."""
-    if like is None:
-        return convert_to_tensor(x)
-    dtype = dtypes.result_type(like.dtype, x)
-    require_integers_fit(x, dtype)
-    # Beside the tensor, or the kernel would get arrays of two devices; a symbol is nowhere yet.
-    where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
-    y = Tensor()
-    y._array = devices.number_on(where.xp, x, dtype.dtype)
-    return y
 
 
 def _arguments(function: Any) -> tuple[tuple[str, ...], bool, int]:

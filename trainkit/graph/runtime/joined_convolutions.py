@@ -259,6 +259,9 @@ class _ConvolutionJoiner:
         """Whether a node is a recurrence of 16-bit floats of which states alone are read."""
         if node.primitive not in (_LSTM, _GRU) or node.inputs[0].dtype not in HALVES:
             return False
+        return self._reads_first_alone(node)
+
+    def _reads_first_alone(self, node: Node) -> bool:
         return self._read.isdisjoint(map(id, node.outputs[1:]))
 
     def visit(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
@@ -278,7 +281,7 @@ class _ConvolutionJoiner:
             return None
         settings = {**node.settings, "weights": weights}
         if node.primitive in (_LSTM, _GRU):
-            settings["hidden_alone"] = self._read.isdisjoint(map(id, node.outputs[1:]))
+            settings["hidden_alone"] = self._reads_first_alone(node)
         if node.primitive is _CONV:
             settings["rectifier"] = NONE
             inputs = *inputs, None, None, None
