@@ -141,6 +141,7 @@ CORE_ORDER = [
     "dispatch/formulas",
     "dispatch/known_sizes",
     "dispatch/declaring_modules",
+    "dispatch/number_operands",
     "dispatch/primitive",
 ]
 
