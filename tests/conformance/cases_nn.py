@@ -2,10 +2,17 @@
 
 import numpy as np
 
+import trainkit as tk
 from tests.conformance.table import away_from, case, distinct, normal
 from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
-from trainkit.ops.convolutional import convolution, im2col, pooling, transposed_convolution
+from trainkit.ops.convolutional import (
+    convolution,
+    im2col,
+    pooling,
+    pooling_argmax,
+    transposed_convolution,
+)
 from trainkit.ops.neural import (
     bias_activation,
     cross_entropy,
@@ -50,6 +57,10 @@ def conv(x, kernel, bias=None):
 
 def depthwise_conv(x, kernel, bias):
     return ops.depthwise_conv_with_bias(x, kernel, bias, padding="same", activation="relu")
+
+
+def _argmax(x):
+    return tk.nn.max_pool_with_argmax(x, 3, 2, "SAME")[1]
 
 
 def through_lstm(projected, h, c, kernel):
@@ -144,6 +155,23 @@ CASES = [
         lambda v, x: pooling.max_pool_pick(v, x, ops.max_pool(x, **POOL), **POOL),
         normal(1, 4, 5, 2),
         distinct(1, 4, 5, 2),
+    ),
+    case(
+        "max_pool_with_argmax",
+        lambda x: tk.nn.max_pool_with_argmax(x, 3, 2, "SAME")[0],
+        distinct(2, 4, 5, 2),
+    ),
+    case(
+        "add_at_argmax",
+        lambda g, x: pooling_argmax.add_at_argmax(g, _argmax(x), x),
+        normal(2, 2, 3, 2),
+        distinct(2, 4, 5, 2),
+    ),
+    case(
+        "take_at_argmax",
+        lambda v, x: pooling_argmax.take_at_argmax(v, _argmax(x)),
+        normal(2, 4, 5, 2),
+        distinct(2, 4, 5, 2),
     ),
     case("average_pool", ops.average_pool, normal(1, 4, 5, 2), **POOL),
     case(

@@ -70,6 +70,20 @@ def test_they_are_written_for_any_batch(name, tmp_path):
     compare(BY_BATCH[name], [tk.TensorSpec([None, *shape])], draws(shape), tmp_path / "f.onnx")
 
 
+@pytest.mark.parametrize("batch_counts", [False, True])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_largest_values_of_windows_and_their_places(padding, batch_counts, tmp_path):
+    def f(x):
+        return tk.nn.max_pool_with_argmax(
+            x, (3, 2), 2, padding, include_batch_in_index=batch_counts
+        )
+
+    spec = tk.TensorSpec([None, 6, 5, 3])
+    compare(f, [spec], draws((6, 5, 3)), tmp_path / "f.onnx")
+    with pytest.raises(UnimplementedError, match="height, width and channels are not known"):
+        compare(f, [tk.TensorSpec([None, None, 5, 3])], [], tmp_path / "f.onnx")
+
+
 def test_powers_and_vectors_on_diagonals_beside_the_main_one(tmp_path):
     def f(x):
         return ops.vander(x, 4), ops.diag(x, 2), ops.diag(x, -1), ops.diagflat(x)

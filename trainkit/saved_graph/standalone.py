@@ -1370,6 +1370,32 @@ def _max_pool_pick(values, x, y, pool_size, strides, padding):
     return result
 
 
+def _max_pool_with_argmax(x, pool_size, strides, padding):
+    w = _pool(x, pool_size, strides, padding)
+    images = np.arange(int(np.prod(x.shape[1:]))).reshape((1, *x.shape[1:])) + np.zeros_like(x, int)
+    # behind all elements, so that of equal ones the first is inside
+    padded, indices = w.pad(x, _lowest(x.dtype)), w.pad(images, -1)
+    values = np.stack([padded[window] for _, window in w.offsets()], -1)
+    positions = np.stack([indices[window] for _, window in w.offsets()], -1)
+    order = np.argsort(positions < 0, axis=-1, kind="stable")
+    values, positions = (np.take_along_axis(a, order, -1) for a in (values, positions))
+    best = np.argmax(values, axis=-1)[..., None]
+    return tuple(np.take_along_axis(a, best, -1)[..., 0] for a in (values, positions))
+
+
+def _add_at_argmax(g, argmax, x):
+    total = np.zeros((len(x), int(np.prod(x.shape[1:]))), np.result_type(g.dtype, np.float32))
+    rows = len(x), int(np.prod(g.shape[1:]))
+    np.add.at(total, (np.arange(len(x))[:, None], argmax.reshape(rows)), g.reshape(rows))
+    return total.astype(g.dtype).reshape(x.shape)
+
+
+def _take_at_argmax(values, argmax):
+    rows = values.reshape(len(values), int(np.prod(values.shape[1:])))
+    indices = argmax.reshape(len(argmax), int(np.prod(argmax.shape[1:])))
+    return np.take_along_axis(rows, indices, axis=1).reshape(argmax.shape)
+
+
 def _window_counts(w, dtype):
     """How many positions of each window lie inside the array, (out..., 1)."""
     inside = np.ones((1, *w.sizes, 1))
@@ -3331,6 +3357,9 @@ OPERATIONS.update(
         "patches_sum": _patches_sum,
         "max_pool_gradient": _max_pool_gradient,
         "max_pool_pick": _max_pool_pick,
+        "max_pool_with_argmax": _max_pool_with_argmax,
+        "add_at_argmax": _add_at_argmax,
+        "take_at_argmax": _take_at_argmax,
         "average_pool_gradient": _average_pool_gradient,
         "fused_normalization_gradient": _normalization_gradient,
         "standardized_gradient": _standardized_gradient,

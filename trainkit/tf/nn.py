@@ -18,7 +18,7 @@ from trainkit.ops.convolutional.local_response import (
 from trainkit.ops.convolutional.local_response import lrn as lrn
 from trainkit.ops.convolutional.morphology import dilation2d as dilation2d
 from trainkit.ops.convolutional.morphology import erosion2d as erosion2d
-from trainkit.ops.convolutional.morphology import max_pool_with_argmax as max_pool_with_argmax
+from trainkit.ops.convolutional.pooling_argmax import max_pool_with_argmax as max_pool_with_argmax
 from trainkit.ops.convolutional.sized_transposes import conv1d_transpose as conv1d_transpose
 from trainkit.ops.convolutional.sized_transposes import conv2d_transpose as conv2d_transpose
 from trainkit.ops.convolutional.sized_transposes import conv3d_transpose as conv3d_transpose

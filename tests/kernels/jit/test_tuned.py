@@ -135,6 +135,7 @@ ROWS = {
     "matmul": lambda x: tk.matmul(tk.reshape(x, (30, 10, 300)), tk.matmul(x, x * 0.1)),
     "max": lambda x: tk.reduce_max(x * x, 1) + tk.reduce_max(x, -1),
     "max_pool": lambda x: ops.max_pool(images_of(x), 2) + 1.0,
+    "max_pool_with_argmax": lambda x: tk.nn.max_pool_with_argmax(images_of(x), 2, 2, "SAME")[0],
     "mean": lambda x: tk.reduce_mean(tk.reshape(x * x, (10, 9, 10, 100)), (1, 2)) * 2.0,
     "min": lambda x: tk.reduce_min(x * x, 1) + tk.reduce_min(x, -1),
     "ndtri": lambda x: tk.math.ndtri(tk.sigmoid(x)) * x,

@@ -67,6 +67,21 @@ def test_kernels_give_what_the_reference_gives(case, dtype):
 
 
 @pytest.mark.usefixtures("any_gpu")
+@pytest.mark.parametrize("dtype", NEAR)
+@pytest.mark.parametrize("case", CASES)
+def test_largest_values_and_their_indices(case, dtype):
+    xp = devices.parse("/gpu:0").xp
+    w, x, _ = arrays(case, dtype)
+    x.flat[::7] = np.nan
+    x[0] = -np.inf
+    y, argmax = pool_cuda.max_pool_with_argmax(xp, w, xp.asarray(x))
+    largest, indices = pool_reference.max_pool_with_argmax(np, w, x)
+    assert (y.dtype, argmax.dtype) == (x.dtype, np.int64)
+    np.testing.assert_array_equal(y.get().astype("float64"), largest.astype("float64"))
+    np.testing.assert_array_equal(argmax.get(), indices)
+
+
+@pytest.mark.usefixtures("any_gpu")
 def test_nan_wins_and_gets_no_gradient():
     x = tk.constant(np.array([1.0, np.nan, 2.0, 5.0, -np.inf, -np.inf], "float32").reshape(1, 6, 1))
     with tk.GradientTape() as tape:
@@ -100,6 +115,23 @@ def test_each_way_takes_a_launch_or_two(launches, pool, names, compiled):
     for a, b in zip(run(x), wanted, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6, atol=1e-6)
     assert [name for name in launches if "pool" in name or "maxima" in name] == names
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_maxima_and_their_indices_take_one_launch(launches, compiled):
+    x = tk.constant(np.random.default_rng(0).normal(size=(2, 7, 7, 3)).astype("float32"))
+
+    def both(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y, argmax = tk.nn.max_pool_with_argmax(x, 3, 2, "SAME", include_batch_in_index=True)
+        return y, argmax, tape.gradient(y, x)
+
+    with tk.device("/cpu:0"):
+        expected = both(tk.constant(x.numpy()))
+    for a, b in zip((tk.function(both) if compiled else both)(x), expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6, atol=1e-6)
+    assert [name for name in launches if "pool" in name] == ["max_pooled_with_argmax"]
 
 
 def test_integers_and_four_axes_go_operation_by_operation(launches):

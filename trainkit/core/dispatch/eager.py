@@ -56,7 +56,7 @@ def _call_quietly(ufunc: np.ufunc, *arrays: Any) -> Any:
 def wrapped(result: Any) -> Any:
     """A kernel's result, an array or a tuple of such, as tensors."""
     if type(result) is tuple:
-        return tuple(wrapped(item) for item in result)
+        return tuple([wrapped(item) for item in result])
     y = Tensor()
     y._array = result
     return y

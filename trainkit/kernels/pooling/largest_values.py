@@ -17,7 +17,7 @@ from trainkit.kernels.jit.half_vectors import HalfTile
 from trainkit.kernels.jit.simd import Loop, literal
 
 
-class _Channels(HalfTile):
+class Channels(HalfTile):
     """Reads and writes a vector of channels.
 
     Args:
@@ -30,23 +30,23 @@ class _Channels(HalfTile):
     def __init__(self, builder: Any, lanes: int, size: int, count: Any) -> None:
         super().__init__(builder, 1, 1, lanes)
         self._is_half = size == 2
-        self._mask = None if count is None else self.masks(count)[0]
+        self.mask = None if count is None else self.masks(count)[0]
 
     def read(self, at: Any) -> Any:
         """Those at an address, 0 where there are none."""
         if self._is_half:
-            halves = self.read_halves(at, self._mask)
+            halves = self.read_halves(at, self.mask)
             return self.widen(self.builder.zext(halves, self.words))
-        return self.weights(at)[0] if self._mask is None else self.masked_load(at, self._mask)
+        return self.weights(at)[0] if self.mask is None else self.masked_load(at, self.mask)
 
     def write(self, value: Any, at: Any) -> None:
         """Those that are there."""
         if self._is_half:
-            self.write_halves(self.round_to_halves(value), at, self._mask)
-        elif self._mask is None:
+            self.write_halves(self.round_to_halves(value), at, self.mask)
+        elif self.mask is None:
             self.store(value, at)
         else:
-            self.masked_store(value, at, self._mask)
+            self.masked_store(value, at, self.mask)
 
     def larger(self, value: Any, best: Any) -> Any:
         """`value` where it is larger than `best`, or NaN; else `best`."""
@@ -96,7 +96,7 @@ def write_largest(
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y, planes, rows, columns, plane, line, pixel, count = arguments[4:]
-        tile = _Channels(builder, width, number_size, count if is_masked else None)
+        tile = Channels(builder, width, number_size, count if is_masked else None)
         least = ir.Constant(tile.vector, [float("-inf")] * width)
         if is_square:
             # in pairs: the later one of equals never counts, and of NaNs the last one does
@@ -162,7 +162,7 @@ def give_to_first(
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[4:]
-        tile = _Channels(builder, width, number_size, count if is_masked else None)
+        tile = Channels(builder, width, number_size, count if is_masked else None)
         largest, left = tile.read(y), tile.read(g)
         if is_square:
             addresses = (tile.square(at, line, pixel) for at in (x, result))

@@ -18,19 +18,13 @@ from trainkit.kernels.jit.elements import as_element, as_float
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.pooling.largest_values import give_to_first, write_largest
+from trainkit.kernels.pooling.window_ranges import window_range
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _IMAGES = float32[:, :, :, :, ::1]
 _HALF_IMAGES = uint16[:, :, :, :, ::1]  # of the bits of bfloat16
 _WINDOW = UniTuple(int64, 10)
 _LANES = tiling(1)[2]
-
-
-@inlined
-def _seen(index, stride, before, window, size):
-    """From where to where window `index` covers an axis of an image."""
-    start = index * stride - before
-    return max(start, 0), min(start + window, size)
 
 
 @inlined
@@ -56,11 +50,11 @@ def _max_pool(kind, size):
         for number in range(start_n, stop_n):
             n = np.int64(number)
             for h in range(deep):
-                nearest, farthest = _seen(h, stride_d, front, planes, depth)
+                nearest, farthest = window_range(h, stride_d, front, planes, depth)
                 for i in range(high):
-                    first, last = _seen(i, stride_h, top, rows, height)
+                    first, last = window_range(i, stride_h, top, rows, height)
                     for j in range(wide):
-                        start, stop = _seen(j, stride_w, left, columns, width)
+                        start, stop = window_range(j, stride_w, left, columns, width)
                         if nearest >= farthest or first >= last or start >= stop:
                             for c in range(channels):  # nothing is larger than nothing
                                 y[n, h, i, j, c] = as_element(np.float32(-np.inf), y)
@@ -118,13 +112,13 @@ def _max_pool_gradient(kind, size):
                             result[n, d, a, b, c] = 0
             for window_h in range(deep):
                 h = _window_index(window_h, deep, backwards)
-                nearest, farthest = _seen(h, stride_d, front, planes, depth)
+                nearest, farthest = window_range(h, stride_d, front, planes, depth)
                 for window_i in range(high):
                     i = _window_index(window_i, high, backwards)
-                    first, last = _seen(i, stride_h, top, rows, height)
+                    first, last = window_range(i, stride_h, top, rows, height)
                     for window_j in range(wide):
                         j = _window_index(window_j, wide, backwards)
-                        start, stop = _seen(j, stride_w, left, columns, width)
+                        start, stop = window_range(j, stride_w, left, columns, width)
                         if nearest >= farthest or first >= last or start >= stop:
                             continue
                         offset = n * depth * plane + nearest * plane + first * line + start * pixel
@@ -167,13 +161,13 @@ def _average_pool(part, parts, x, y, window):
     for n in range(start_n, stop_n):
         total = np.empty(channels, np.float32)
         for h in range(y.shape[1]):
-            nearest, farthest = _seen(h, stride_d, front, planes, depth)
+            nearest, farthest = window_range(h, stride_d, front, planes, depth)
             for i in range(y.shape[2]):
-                first, last = _seen(i, stride_h, top, rows, height)
+                first, last = window_range(i, stride_h, top, rows, height)
                 for j in range(y.shape[3]):
-                    start, stop = _seen(j, stride_w, left, columns, width)
-                    covered = (farthest - nearest) * (last - first) * (stop - start)
-                    share = np.float32(1) / np.float32(covered)
+                    start, stop = window_range(j, stride_w, left, columns, width)
+                    element_count = (farthest - nearest) * (last - first) * (stop - start)
+                    share = np.float32(1) / np.float32(element_count)
                     for c in range(channels):
                         total[c] = 0
                     for d in range(nearest, farthest):
@@ -205,15 +199,15 @@ def _average_pool_gradient(part, parts, g, result, window):
                         result[n, d, a, b, c] = 0
         for window_h in range(deep):
             h = _window_index(window_h, deep, backwards)
-            nearest, farthest = _seen(h, stride_d, front, planes, depth)
+            nearest, farthest = window_range(h, stride_d, front, planes, depth)
             for window_i in range(high):
                 i = _window_index(window_i, high, backwards)
-                first, last = _seen(i, stride_h, top, rows, height)
+                first, last = window_range(i, stride_h, top, rows, height)
                 for window_j in range(wide):
                     j = _window_index(window_j, wide, backwards)
-                    start, stop = _seen(j, stride_w, left, columns, width)
-                    covered = (farthest - nearest) * (last - first) * (stop - start)
-                    share = np.float32(1) / np.float32(covered)
+                    start, stop = window_range(j, stride_w, left, columns, width)
+                    element_count = (farthest - nearest) * (last - first) * (stop - start)
+                    share = np.float32(1) / np.float32(element_count)
                     for d in range(nearest, farthest):
                         for a in range(first, last):
                             for b in range(start, stop):

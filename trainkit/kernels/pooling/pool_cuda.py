@@ -124,6 +124,27 @@ MAXIMA = _kernel(
 """,
     _INSIDE,
 )
+MAXIMA_AND_INDICES = _kernel(
+    "max_pooled_with_argmax",
+    "const T* __restrict__ x, T* __restrict__ y, long long* __restrict__ argmax",
+    """
+  FOR_ALL(i, count) {
+    const Place w = place_of(g, g.out, i);
+    A top = 0;
+    long long best = -1;
+    look(g, w, [&](int, long long at) {
+      const A v = wide(x[at]);
+      if (best < 0 || v > top || (v != v && top == top)) {  // the first NaN stays
+        top = v;
+        best = at;
+      }
+    });
+    y[i] = narrow(top);
+    argmax[i] = best - element(g, g.size, w.image, 0, 0, 0, 0);
+  }
+""",
+    _INSIDE,
+)
 FIRSTS = _kernel(
     "first_maxima",
     "const T* __restrict__ x, const T* __restrict__ y, int* __restrict__ firsts",
@@ -215,6 +236,17 @@ def _pool(xp: Any, kernel: TypedKernel, w: Windows, x: Array) -> Array | None:
 def max_pool(xp: Any, w: Windows, x: Array) -> Array | None:
     """The largest value of each window of (batch, spatial..., channels)."""
     return _pool(xp, MAXIMA, w, x)
+
+
+def max_pool_with_argmax(xp: Any, w: Windows, x: Array) -> tuple[Array, Array] | None:
+    """The largest value of each window, and its index in its image; each window has elements."""
+    kernels = _kernels(xp, w, [x.dtype], MAXIMA_AND_INDICES) if x.size else None
+    y = xp.empty((x.shape[0], *w.out, x.shape[-1]), x.dtype)
+    if not kernels or not y.size:
+        return None
+    argmax = xp.empty(y.shape, np.int64)
+    _launch(kernels[0], w, y, xp.ascontiguousarray(x), y, argmax)
+    return y, argmax
 
 
 def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Array | None:

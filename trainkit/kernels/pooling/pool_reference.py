@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.cuda.constants import on_device
+from trainkit.kernels.embedding.scatter_reference import scatter_at
 
 Array = Any
 
@@ -40,6 +41,48 @@ def max_pool(xp: Any, w: Windows, x: Array) -> Array:
         else:
             xp.maximum(result, padded[offset], out=result)
     return result
+
+
+def max_pool_with_argmax(xp: Any, w: Windows, x: Array) -> tuple[Array, Array]:
+    """The largest value of each window, and the index in its image of the first that is largest.
+
+    NaN is larger than all numbers. What is padded never counts, not even beside -inf alone.
+    """
+    image = np.arange(math.prod(x.shape[1:])).reshape(1, *x.shape[1:])
+    padded, indices = w.pad(xp, x, lowest(x.dtype)), xp.asarray(w.pad(np, image, -1))
+    largest: Array | None = None
+    for offset in _offsets(w):
+        values, index = (
+            padded[offset],
+            xp.broadcast_to(indices[offset], (len(x), *w.out, image.shape[-1])),
+        )
+        if largest is None:
+            largest, argmax = values.copy(), index.copy()
+            continue
+        # a window that begins among what is padded has no index until its first element
+        is_larger = (values > largest) | ((values != values) & (largest == largest)) | (argmax < 0)
+        is_larger &= index >= 0
+        xp.copyto(largest, values, where=is_larger)
+        xp.copyto(argmax, index, where=is_larger)
+    return largest, argmax
+
+
+def _rows(array: Array) -> Array:
+    """(batch, ...) as a row for each image."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
+def add_at_argmax(xp: Any, g: Array, argmax: Array, x: Array) -> Array:
+    """Zeros in the shape of `x`, to which each `g` is added at its index in its image."""
+    total = xp.zeros(x.shape, np.float32 if g.dtype.itemsize == 2 else g.dtype)
+    images = xp.arange(len(x))[:, None]
+    scatter_at(xp, "add", _rows(total), (images, _rows(argmax)), _rows(g).astype(total.dtype))
+    return total.astype(g.dtype, copy=False)
+
+
+def take_at_argmax(xp: Any, values: Array, argmax: Array) -> Array:
+    """Of each image of `values` the elements at indices in it."""
+    return xp.take_along_axis(_rows(values), _rows(argmax), axis=1).reshape(argmax.shape)
 
 
 def _firsts(xp: Any, w: Windows, x: Array, y: Array) -> Iterator[tuple[Any, Array]]:

@@ -1,4 +1,4 @@
-"""Windows over images beyond means and maxima: places of maxima, dilation, erosion.
+"""Windows over images beyond means and maxima: dilation, erosion.
 
 The arguments are TensorFlow's; `name` is not kept.
 """
@@ -9,35 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.ops.arrays.axes import expand_dims, squeeze
-from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.pad_and_roll import flip, pad
-from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape
-from trainkit.ops.core.axis_numbers import plain
-from trainkit.ops.indexing.gathering import take_along_axis
-from trainkit.ops.math.elementwise import add, cast, negative
-from trainkit.ops.math.max_and_argmax import argmax
+from trainkit.ops.convolutional.window_arguments import image_pair
+from trainkit.ops.math.elementwise import add, negative
 from trainkit.ops.math.max_and_argmax import max as max_
-
-
-def _pair(value: Any, name: str, op: str) -> tuple[int, int]:
-    value = plain(value)
-    values = (value, value) if isinstance(value, int) else tuple(value)
-    if len(values) == 1:
-        values = values * 2
-    if len(values) == 4:
-        if (values[0], values[3]) != (1, 1):
-            raise ValueError(f"{op}: {name} {values}: batch and channels can only have 1")
-        values = values[1:3]
-    if len(values) != 2 or min(values) < 1:
-        raise ValueError(f"{op}: {name} {value!r} must be one int above 0, or two, or four")
-    return int(values[0]), int(values[1])
 
 
 def _ends(size: int, extent: int, stride: int, padding: str, op: str) -> tuple[int, int, int]:
@@ -78,62 +58,6 @@ def _lowest(x: Tensor) -> Any:
     return -np.inf if x.dtype.is_floating else x.dtype.min
 
 
-def max_pool_with_argmax(
-    input: TensorLike,
-    ksize: Any,
-    strides: Any,
-    padding: str,
-    data_format: str = "NHWC",
-    output_dtype: Any = "int64",
-    include_batch_in_index: bool = False,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Greatest values of windows, and where they come from.
-
-    Args:
-        input: (batch, height, width, channels).
-        ksize: height and width of a window.
-        strides: like `ksize`.
-        padding: `"SAME"` or `"VALID"`.
-        data_format: only `"NHWC"`.
-        output_dtype: of the places, int32 or int64.
-        include_batch_in_index: count places over the whole batch, not within an image.
-
-    Returns:
-        Values, and places (row * width + column) * channels + channel; of equal ones the first.
-
-    Raises:
-        ValueError: a setting is none of those above.
-        ShapeError: the rank is not 4.
-
-    Example:
-        >>> y, positions = tk.nn.max_pool_with_argmax([[[[1.0], [3.0]]]], (1, 2), (1, 2), "VALID")
-        >>> y.numpy().ravel(), positions.numpy().ravel()
-        (array([3.], dtype=float32), array([1]))
-    """
-    op = "max_pool_with_argmax"
-    if data_format.upper() != "NHWC":
-        raise ValueError(f"{op}: data_format {data_format!r} is not supported; use NHWC")
-    if dtypes.as_dtype(output_dtype).name not in ("int32", "int64"):
-        raise ValueError(f"{op}: output_dtype {output_dtype!r}; use int32 or int64")
-    x = convert_to_tensor(input)
-    window, step = _pair(ksize, "ksize", op), _pair(strides, "strides", op)
-    values = stack(_shift(x, window, step, (1, 1), padding, _lowest(x), op), axis=-1)
-    _, height, width, channels = x.shape
-    flat_indices = np.arange(height * width * channels).reshape((1, height, width, channels))
-    spots = stack(
-        _shift(convert_to_tensor(flat_indices), window, step, (1, 1), padding, -1, op), -1
-    )
-    best = expand_dims(argmax(values, axis=-1), -1)
-    greatest = squeeze(take_along_axis(values, best, axis=-1), -1)
-    spots = broadcast_to(spots, values.shape)
-    argmax_indices = squeeze(take_along_axis(spots, best, axis=-1), -1)
-    if include_batch_in_index:
-        image = reshape(arange(x.shape[0], dtype="int64"), (-1, 1, 1, 1))
-        argmax_indices = add(cast(argmax_indices, "int64"), image * (height * width * channels))
-    return greatest, cast(argmax_indices, output_dtype)
-
-
 def dilation2d(
     input: TensorLike,
     filters: TensorLike,
@@ -171,7 +95,7 @@ def dilation2d(
             f"{op}: filters {tuple(weights.shape)} must be (height, width, channels) for an input "
             f"of shape {tuple(x.shape)}"
         )
-    step, rate = _pair(strides, "strides", op), _pair(dilations, "dilations", op)
+    step, rate = image_pair(strides, "strides", op), image_pair(dilations, "dilations", op)
     window = tuple(weights.shape[:2])
     parts = _shift(x, window, step, rate, padding, _lowest(x), op)
     rows = reshape(weights, (-1, weights.shape[-1]))

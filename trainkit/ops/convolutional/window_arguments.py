@@ -10,6 +10,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.ops.arrays.axes import transpose
+from trainkit.ops.core.axis_numbers import plain
 
 Sizes = tuple[int, ...]
 Dims = tuple[int | None, ...]
@@ -31,6 +32,27 @@ def spatial_tuple(value: Any, rank: int, op: str, name: str) -> Sizes:
             "axes"
         )
     return tuple(n.__index__() for n in sizes)
+
+
+def image_pair(value: Any, name: str, op: str) -> tuple[int, int]:
+    """Height and width of one int, of two, or of four of which batch and channels have 1.
+
+    Raises:
+        ValueError: `value` is none of these.
+    """
+    if type(value) is int and value > 0:  # in most calls
+        return value, value
+    value = plain(value)
+    values = (value, value) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values = values * 2
+    if len(values) == 4:
+        if (values[0], values[3]) != (1, 1):
+            raise ValueError(f"{op}: {name} {values}: batch and channels can only have 1")
+        values = values[1:3]
+    if len(values) != 2 or min(values) < 1:
+        raise ValueError(f"{op}: {name} {value!r} must be one int above 0, or two, or four")
+    return int(values[0]), int(values[1])
 
 
 def checked_padding(padding: Any, rank: int, op: str) -> Any:

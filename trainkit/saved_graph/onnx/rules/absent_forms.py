@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trainkit.ops.images import patches as patches  # these declare operations
+from trainkit.ops.convolutional import pooling_argmax as pooling_argmax  # these declare operations
+from trainkit.ops.images import patches as patches
 from trainkit.ops.indexing import integer_tables as integer_tables
 from trainkit.ops.neural import bias_activation as bias_activation
 from trainkit.ops.neural import dropout as dropout
@@ -39,18 +40,17 @@ no_onnx_form(
 )  # fmt: skip
 no_onnx_form(
     "it belongs to a gradient, or to the training of a model; export what predicts",
-    "attention_gradient", "average_pool_gradient", "biased_gelu_gradient", "conv_input_gradient",
-    "conv_kernel_gradient", "ctc_gradient", "dense_gradient", "diagonal_put", "dropped",
-    "embedding_gradient", "fft_transposed", "fused_normalization_gradient", "gather_nd_sum",
-    "gelu_erf_gradient", "gelu_tanh_gradient", "gru_gradient", "ifft_transposed", "igamma_slope",
-    "irfft_transposed", "lstm_gradient", "max_pool_gradient", "max_pool_pick", "no_gradient_here",
-    "pad_sum", "padded_like", "patches_sum", "put_item", "put_item_at", "quantile_gather",
-    "quantile_spread", "rectified_gradient", "relu_gradient", "repeat_sum", "rfft_transposed",
-    "scaled_rows",
-    "sequences_sum", "silu_gradient", "slice_like", "softmax_cross_entropy_and_slopes",
-    "softmax_cross_entropy_gradient", "softmax_gradient", "sparse_softmax_cross_entropy_and_slopes",
-    "sparse_softmax_cross_entropy_gradient", "sparsemax_weights", "split_like", "spread",
-    "standardized_gradient", "sum_to_like", "take_along_axis_sum", "take_sum",
-    "tensor_array_padded", "tensor_array_placed", "tensor_array_without", "tile_sum",
-    "tile_sum_sized", "unfold_gradient",
+    "add_at_argmax", "attention_gradient", "average_pool_gradient", "biased_gelu_gradient",
+    "conv_input_gradient", "conv_kernel_gradient", "ctc_gradient", "dense_gradient", "diagonal_put",
+    "dropped", "embedding_gradient", "fft_transposed", "fused_normalization_gradient",
+    "gather_nd_sum", "gelu_erf_gradient", "gelu_tanh_gradient", "gru_gradient", "ifft_transposed",
+    "igamma_slope", "irfft_transposed", "lstm_gradient", "max_pool_gradient", "max_pool_pick",
+    "no_gradient_here", "pad_sum", "padded_like", "patches_sum", "put_item", "put_item_at",
+    "quantile_gather", "quantile_spread", "rectified_gradient", "relu_gradient", "repeat_sum",
+    "rfft_transposed", "scaled_rows", "sequences_sum", "silu_gradient", "slice_like",
+    "softmax_cross_entropy_and_slopes", "softmax_cross_entropy_gradient", "softmax_gradient",
+    "sparse_softmax_cross_entropy_and_slopes", "sparse_softmax_cross_entropy_gradient",
+    "sparsemax_weights", "split_like", "spread", "standardized_gradient", "sum_to_like",
+    "take_along_axis_sum", "take_at_argmax", "take_sum", "tensor_array_padded",
+    "tensor_array_placed", "tensor_array_without", "tile_sum", "tile_sum_sized", "unfold_gradient",
 )  # fmt: skip

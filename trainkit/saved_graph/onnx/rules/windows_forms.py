@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -132,6 +133,29 @@ def _pool(to: GraphBuilder, kind: str, x: Value, window: Any, strides: Any, padd
 @onnx_form("max_pool")
 def _max_pool(to: GraphBuilder, x: Value, pool_size: Any, strides: Any, padding: Any) -> Value:
     return _pool(to, "MaxPool", x, pool_size, strides, padding)
+
+
+@onnx_form("max_pool_with_argmax")
+def _max_pool_with_argmax(
+    to: GraphBuilder, x: Value, pool_size: Any, strides: Any, padding: Any
+) -> tuple[Value, Value]:
+    _, *space, channels = x.shape
+    if None in space or channels is None:
+        raise UnimplementedError("height, width and channels are not known")
+    dtype = x.dtype if "float" in x.dtype else "float32"
+    names = to.nodes(
+        "MaxPool", [to.name_with_channels_first(to.cast(x, dtype))], 2,
+        {"kernel_shape": list(pool_size), "strides": list(strides),
+         **_pads(x, pool_size, strides, padding, [1, 1])},
+    )  # fmt: skip
+    shape = spec_shape(to)
+    y = Value(to, shape, dtype, channels_first=names[0])
+    # of the whole batch with channels first: (image * channels + channel) * pixels + pixel
+    index = Value(to, shape, "int64", channels_first=names[1])
+    pixels, count = (to.known(np.int64(n)) for n in (math.prod(space), channels))
+    pixel = to.each("Mod", index, pixels)
+    channel = to.each("Mod", to.each("Div", index, pixels), count)
+    return to.cast(y, x.dtype), to.each("Add", to.each("Mul", pixel, count), channel)
 
 
 @onnx_form("average_pool")
