@@ -170,7 +170,51 @@ def test_axes_of_normalizations_are_ints_or_lists_of_them():
             kind(axis={"axis": -1})
     layer = layers.LayerNormalization(axis=-1)
     layer.build((2, 4))
-    assert layer.axis == [1]
+    assert layer.axis == [-1]
+
+
+@pytest.mark.parametrize("rms_scaling", [False, True])
+@pytest.mark.parametrize(
+    ("axis", "order", "sizes"),
+    [
+        ([1, -1], [-1, 1], (5, 3)),
+        ([-1, 1], [-1, 1], (5, 3)),
+        ([2, -1, 1], [-1, 1, 2], (5, 3, 4)),
+        ([3, 1], [1, 3], (3, 5)),
+        ([-1, -3], [-3, -1], (3, 5)),
+        ((1, 2), [1, 2], (3, 4)),
+        (2, [2], (4,)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:LayerNormalization. rms_scaling:UserWarning")
+def test_weights_of_several_axes_have_the_sizes_of_keras_files(
+    axis, order, sizes, rms_scaling, rng
+):
+    x = rng.normal(size=(2, 3, 4, 5)).astype("float32")
+    layer = layers.LayerNormalization(axis, rms_scaling=rms_scaling)
+    layer.build(x.shape)
+    assert layer.axis == layer.get_config()["axis"] == order
+    layer.set_weights([rng.normal(size=sizes).astype("float32") for _ in layer.weights])
+
+    # Keras reads the numbers of a weight in the order in which they lie, along rising axes.
+    along = tuple(sorted(i % 4 for i in order))
+    gamma, beta = (
+        np.reshape(weight, [n if i in along else 1 for i, n in enumerate(x.shape)])
+        for weight in (layer.gamma, 0 * layer.gamma if rms_scaling else layer.beta)
+    )
+    centred = x if rms_scaling else x - x.mean(along, keepdims=True)
+    expected = centred / np.sqrt(x.var(along, keepdims=True) + 1e-3) * gamma + beta
+    for call in (layer, tk.function(layer)):
+        np.testing.assert_allclose(call(x), expected, rtol=2e-5, atol=1e-5)
+    copy = layers.LayerNormalization.from_config(layer.get_config())
+    copy.build(x.shape)
+    assert [weight.shape for weight in copy.weights] == [sizes] * len(layer.weights)
+
+
+def test_a_last_axis_stays_the_last_one_of_inputs_of_another_rank():
+    layer = layers.LayerNormalization()
+    layer.build((2, 3, 4))
+    np.testing.assert_allclose(layer(X[:, :4]), layer(X[:, None, :4])[:, 0], rtol=1e-5, atol=1e-6)
 
 
 def test_rms_scaling_divides_by_the_root_of_the_variance_and_warns():

@@ -390,29 +390,42 @@ class LayerNormalization(Layer):
         return {**super().get_config(), "rms_scaling": self.rms_scaling}
 
     def build(self, input_shape: Any) -> None:
-        axes = _axes(self.axis, len(input_shape), "LayerNormalization")
+        # Keras sorts the axes as they were written, and -1 comes before 1: so are the sizes of the
+        # weights in its files.
+        self.axis = sorted(self.axis) if isinstance(self.axis, list) else [self.axis]
+        axes = shapes.canonical_axes(self.axis, len(input_shape), "LayerNormalization")
         sizes = _sizes_along(self, input_shape, axes)
-        self.axis = list(axes)
         scales, centers = self.scale or self.rms_scaling, self.center and not self.rms_scaling
         self.gamma = weight_of(self, "gamma", sizes, autocast=False) if scales else None
         self.beta = weight_of(self, "beta", sizes, autocast=False) if centers else None
 
     def call(self, inputs: Any) -> Any:
-        gamma = None if self.gamma is None else self.gamma.value()
-        beta = None if self.beta is None else self.beta.value()
+        axes = shapes.canonical_axes(self.axis, len(inputs.shape), "LayerNormalization")
+        gamma, beta = (_in_order(weight, axes) for weight in (self.gamma, self.beta))
         x = inputs if self._is_one_kernel(inputs) else _long_floats(inputs)
         if self.rms_scaling:
-            variance = ops.var(x, axis=tuple(self.axis), keepdims=True)
+            variance = ops.var(x, axis=axes, keepdims=True)
             y = ops.multiply(x, ops.rsqrt(variance + self.epsilon))
-            sizes = [n if i in self.axis else 1 for i, n in enumerate(x.shape)]
+            sizes = [n if i in axes else 1 for i, n in enumerate(x.shape)]
             y = y if gamma is None else y * ops.reshape(gamma, sizes)
         else:
-            y = ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon)
+            y = ops.layer_normalization(x, gamma, beta, axes, self.epsilon)
         return y if y.dtype.name == self.compute_dtype else ops.cast(y, self.compute_dtype)
 
     def _is_one_kernel(self, x: Any) -> bool:
         """Whether one kernel reads short floats, computes in float32, and rounds the result."""
         return not self.rms_scaling and x.dtype.name == self.compute_dtype and is_one_kernel(x)
+
+
+def _in_order(weight: Any, axes: tuple[int, ...]) -> Any:
+    """A weight with the sizes along `axes`, as an array with those along the axes in rising order.
+
+    Its numbers stay where they are in memory, as in Keras: they are not transposed.
+    """
+    if weight is None or list(axes) == sorted(axes):
+        return None if weight is None else weight.value()
+    sizes = dict(zip(axes, weight.shape, strict=True))
+    return ops.reshape(weight.value(), [sizes[axis] for axis in sorted(axes)])
 
 
 def _long_floats(x: Any) -> Any:
