@@ -289,6 +289,14 @@ def widen_halves(x: Any) -> Any:
     return cast_array(x, float32.dtype) if x is not None and x.dtype.itemsize < 4 else x
 
 
+def sort_keys(x: Any) -> Any:
+    """An array of bfloat16 as float32, others as they are: what NumPy can put in order.
+
+    For its sorts a NaN of bfloat16 is equal to every number, so that they order nothing.
+    """
+    return cast_array(x, float32.dtype) if x.dtype == bfloat16.dtype else x
+
+
 def native(array: Any) -> Any:
     """A NumPy array in the byte order of this machine, the only one that tensors have."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -2049,7 +2049,9 @@ def _shift_along(x, axis, reverse):
 
 
 def _top_k(x, k, sorted):
-    where = np.argsort(-x, axis=-1, kind="stable")[..., :k]
+    # Backwards, as there is no negative of a number without a sign; of equal ones the first.
+    rising = np.argsort(x[..., ::-1], axis=-1, kind="stable")
+    where = x.shape[-1] - 1 - rising[..., ::-1][..., :k]
     return np.take_along_axis(x, where, -1), where
 
 

@@ -63,6 +63,45 @@ def test_top_k_has_the_shape_of_the_rows(shape, rng):
     np.testing.assert_array_equal(values.numpy(), -np.sort(-x, -1)[..., :3])
 
 
+BFLOAT16 = {
+    "sort": lambda x: ops.sort(x),
+    "sort of columns": lambda x: ops.sort(x, 0),
+    "argsort": lambda x: ops.argsort(x),
+    "argpartition": lambda x: ops.take_along_axis(x, ops.argpartition(x, 5), -1)[..., 5],
+    "top_k of few": lambda x: ops.top_k(x, 2),
+    "top_k of many": lambda x: ops.top_k(x, 30),
+    "tf.math.top_k": lambda x: tk.math.top_k(x, 9),
+    "searchsorted": lambda x: ops.searchsorted(ops.arange(-2.0, 3.0, dtype=x.dtype), x),
+    "searchsorted in rows": lambda x: ops.searchsorted(ops.sort(x), x),
+    "digitize": lambda x: ops.digitize(x, [-1.0, 0.0, 1.0]),
+    "unique": lambda x: ops.unique(ops.reshape(x, (-1,)), return_inverse=True, return_counts=True),
+    "tf.unique": lambda x: tk.unique(ops.reshape(x, (-1,))),
+    "nanmedian": lambda x: ops.nanmedian(x, axis=-1),
+    "nanquantile": lambda x: ops.nanquantile(x, 0.25, axis=-1),
+    "median": lambda x: ops.median(x, axis=-1),
+}
+
+
+@pytest.mark.parametrize("call", BFLOAT16.values(), ids=BFLOAT16)
+def test_bfloat16_with_nan_is_ordered_as_float32(call, rng):
+    x = rng.integers(-3, 3, (4, 40)).astype("float32")
+    x[0, ::7], x[1, 3], x[2, 5], x[2, 0] = np.nan, np.nan, np.inf, -np.inf
+    short = tk.cast(x, "bfloat16")
+    for run in (call, tk.function(call)):
+        pairs = zip(tk.nest.flatten(run(short)), tk.nest.flatten(call(x)), strict=True)
+        for result, expected in pairs:
+            assert result.dtype == ("bfloat16" if expected.dtype.is_floating else expected.dtype)
+            np.testing.assert_array_equal(tk.cast(result, expected.dtype), expected)
+
+
+def test_the_gradient_of_sorted_bfloat16_with_nan_goes_where_each_number_came_from():
+    x = tk.constant([2.0, np.nan, 1.0, 3.0], "bfloat16")
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = ops.sort(x) * tk.constant([1, 2, 3, 4], "bfloat16")
+    assert tape.gradient(y, x).numpy().astype("float32").tolist() == [2, 4, 1, 3]
+
+
 def test_in_top_k_counts_better_scores():
     scores = [[0.1, 0.4, 0.6, 0.9, 0.5], [0.1, 0.7, 0.9, 0.8, 0.3], [0.9, 0.9, 0.1, np.nan, 0.2]]
     for targets, expected in (

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import dtypes
 from trainkit.kernels.cuda.raw_kernel import blocks_for
 from trainkit.kernels.sorting import merge_sort_cuda as texts
 
@@ -101,11 +102,15 @@ def top_k(xp: Any, x: Array, k: int) -> tuple[Array, Array] | None:
 
 def sorted_last(xp: Any, x: Array) -> Array:
     """`xp.sort` along the last axis, on a GPU without a wait where that can be."""
-    sorted_values = None if xp is np else sort(xp, x)
+    if xp is np:
+        return dtypes.cast_array(np.sort(dtypes.sort_keys(x), axis=-1), x.dtype)
+    sorted_values = sort(xp, x)
     return xp.sort(x, axis=-1) if sorted_values is None else sorted_values
 
 
 def stable_order(xp: Any, x: Array) -> Array:
     """`xp.argsort` along the last axis, equal elements in their order, int64; likewise."""
-    order = None if xp is np else argsort(xp, x)
+    if xp is np:
+        return np.argsort(dtypes.sort_keys(x), axis=-1, kind="stable")
+    order = argsort(xp, x)
     return xp.argsort(x, axis=-1, kind="stable") if order is None else order.astype(np.int64)

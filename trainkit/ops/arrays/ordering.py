@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dtypes import as_dtype
+from trainkit.core.dtypes import as_dtype, sort_keys
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -34,6 +34,8 @@ def argsort(
     name: str | None = None,
 ) -> Tensor:
     """The int32 positions that sort `values` along `axis`; equal values keep their order.
+
+    NaN comes last in either direction.
 
     Args:
         values: tensor of one axis or more.
@@ -67,7 +69,7 @@ def _direction(direction: str) -> None:
 def sort(
     values: TensorLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None
 ) -> Tensor:
-    """`values` in order along `axis`.
+    """`values` in order along `axis`, in that of `argsort`: NaN comes last in either direction.
 
     Args:
         values: tensor of one axis or more.
@@ -79,8 +81,12 @@ def sort(
         array([3, 2, 1], dtype=int32)
     """
     _direction(direction)
-    result = sort_(values, axis=axis)
-    return flip(result, axis) if direction == "DESCENDING" else result
+    x = convert_to_tensor(values)
+    if direction == "ASCENDING":
+        return sort_(x, axis=axis)
+    if x.dtype.is_floating:
+        return negative(sort_(negative(x), axis=axis))
+    return flip(sort_(x, axis=axis), axis)
 
 
 @needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])))
@@ -101,7 +107,7 @@ def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tu
     values = np.asarray(convert_to_tensor(x)._host_view())
     first, inverse = (
         _of_small_span(values)
-        or np.unique(values, return_index=True, return_inverse=True, equal_nan=False)[1:]
+        or np.unique(sort_keys(values), return_index=True, return_inverse=True, equal_nan=False)[1:]
     )
     order = np.argsort(first, kind="stable")
     ranks = np.empty_like(order)

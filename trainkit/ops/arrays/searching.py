@@ -32,6 +32,8 @@ def _searchsorted(
     xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"
 ) -> Array:
     """Positions at which `values` would go into `sorted_sequence`."""
+    if xp is np:
+        sorted_sequence, values = map(dtypes.sort_keys, (sorted_sequence, values))
     if sorted_sequence.ndim == 1:
         return xp.asarray(xp.searchsorted(sorted_sequence, values, side)).astype(dtype)
     if not values.size:
@@ -123,9 +125,13 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
     """The different slices along an axis, their first positions, which each one is, and counts."""
     host = to_numpy(x)
     values, first, inverse, counts = np.unique(
-        host, return_index=True, return_inverse=True, return_counts=True, axis=axis
+        dtypes.sort_keys(host),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        axis=axis,
     )
-    inverse = inverse.reshape(-1)
+    values, inverse = dtypes.cast_array(values, host.dtype), inverse.reshape(-1)
     if axis == 0 and host.ndim == 1 and counts.size and counts[-1] > 1 and values[-1] != values[-1]:
         values, first, inverse, counts = _split_nans(host, values, first, inverse, counts)
     if not sorted:

@@ -20,6 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, known_number, ravel
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
 
@@ -51,6 +52,8 @@ def _top_k_on_gpu(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
 @primitive(_axis_rule, name="sort", semantics=AXIS, tuned=Tuned(on_gpu=(_sort_on_gpu,)))
 def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The elements in rising order along an axis."""
+    if xp is np and x.dtype == dtypes.bfloat16.dtype:
+        return dtypes.cast_array(np.sort(dtypes.sort_keys(x), axis=axis), x.dtype)
     return xp.sort(x, axis=axis)
 
 
@@ -63,8 +66,9 @@ def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
 )
 def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The positions that put the elements in rising order along an axis, int32."""
-    order = np.argsort(x, axis, kind="stable") if xp is np else xp.argsort(x, axis)
-    return order.astype(_INT32)
+    if xp is np:
+        return np.argsort(dtypes.sort_keys(x), axis, kind="stable").astype(_INT32)
+    return xp.argsort(x, axis).astype(_INT32)
 
 
 _argsort.declare(stackable=True)
@@ -128,7 +132,7 @@ def _partition_rule(x: Spec, *, kth: int, axis: int) -> Spec:
 @primitive(_partition_rule, name="argpartition", semantics=AXIS, no_gradient=INTEGERS)
 def _argpartition(xp: ArrayModule, x: Array, *, kth: int, axis: int) -> Array:
     """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
-    return xp.argpartition(x, kth, axis=axis).astype(_INT32)
+    return xp.argpartition(dtypes.sort_keys(x) if xp is np else x, kth, axis=axis).astype(_INT32)
 
 
 def argpartition(x: TensorLike, kth: int, axis: int | None = -1) -> Tensor:
@@ -191,10 +195,11 @@ def _top_k(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     few = _greatest_in_turn(x, k) if xp is np and 0 < k <= _IN_TURN and 8 * k < n else None
     if few is not None:
         return few
+    keys = dtypes.sort_keys(x) if xp is np else x
     if xp is np and 0 < 8 * k < n and not (x != x).any():
-        where = _few_greatest(x, k)
+        where = _few_greatest(keys, k)
     else:
-        rising = xp.argsort(x[..., ::-1], axis=-1, kind="stable")
+        rising = xp.argsort(keys[..., ::-1], axis=-1, kind="stable")
         where = n - 1 - rising[..., ::-1][..., :k]
     if xp is np and x.ndim == 2:
         rows = np.arange(len(x))[:, None]
@@ -328,5 +333,7 @@ def in_top_k(targets: TensorLike, predictions: TensorLike, k: int) -> Tensor:
         >>> tk.ops.in_top_k([2, 0], [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]], 2).numpy()
         array([ True, False])
     """
-    result: Tensor = _in_top_k(positions(targets, "in_top_k"), as_tensor(predictions), k=int(k))
+    result: Tensor = _in_top_k(
+        positions(targets, "in_top_k"), as_tensor(predictions), k=whole_number(k, "in_top_k", "k")
+    )
     return result

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.dtypes import cast_array, sort_keys
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import as_tensor
@@ -59,9 +60,10 @@ def unique_all(x: Any, /) -> UniqueAll:
     tensor = as_tensor(x)
     host = tensor.numpy()
     outputs = np.unique(
-        host, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        sort_keys(host), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
     values, first, inverse, counts = outputs
+    values = cast_array(values, host.dtype)
     parts = (first, np.reshape(inverse, np.shape(host)), counts)
     back = tensor.device
     placed = [wrap(values), *(wrap(np.asarray(part, np.int32)) for part in parts)]
