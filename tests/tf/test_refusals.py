@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit import ops
 
 
 @pytest.mark.parametrize("sizes", [[2, 4], tk.constant([2, 4])])
@@ -82,3 +83,54 @@ def test_shapes_change_in_a_loop_as_the_invariants_say(invariant):
 def test_shapes_that_are_unknown_before_a_loop_may_change():
     traced = tk.function(doubled, input_signature=[tk.TensorSpec([None, 3])])
     assert traced(tk.ones([2, 3])).shape == (16, 3)
+
+
+@pytest.mark.parametrize("number", [1.7, 1.0, np.float32(1), "1", tk.constant(1.0)])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    {
+        "expand_dims: axis": lambda x, n: tk.expand_dims(x, n),
+        "squeeze: axis": lambda x, n: ops.squeeze(x[:, None], n),
+        "boolean_mask: axis": lambda x, n: tk.boolean_mask(x, [True, False], n),
+        "cumsum: axis": lambda x, n: ops.cumsum(x, n),
+        "cumprod: axis": lambda x, n: ops.cumprod(x, n),
+        "cumulative_logsumexp: axis": lambda x, n: tk.math.cumulative_logsumexp(x, n),
+        "sparsemax: axis": lambda x, n: ops.sparsemax(x, n),
+        "one_hot: axis": lambda x, n: ops.one_hot([0], 2, n),
+        "linspace: axis": lambda x, n: ops.linspace(x, x, 2, axis=n),
+        "split: the number of pieces": lambda x, n: ops.split(x, n),
+        "eye: k": lambda x, n: ops.eye(2, k=n),
+        "tri: k": lambda x, n: ops.tri(2, k=n),
+        "tril: k": lambda x, n: ops.tril(x, n),
+        "triu: k": lambda x, n: ops.triu(x, n),
+        "diag: k": lambda x, n: ops.diag(x[0], n),
+        "diagflat: k": lambda x, n: ops.diagflat(x, n),
+        "diagonal: offset": lambda x, n: ops.diagonal(x, n),
+        "rot90: k": lambda x, n: ops.rot90(x, n),
+        "bincount: minlength": lambda x, n: ops.bincount([1], minlength=n),
+        "vander: N": lambda x, n: ops.vander(x[0], n),
+        "in_top_k: k": lambda x, n: ops.in_top_k([0, 1], x, n),
+    }.items(),
+)
+def test_a_number_that_would_be_cut_off_is_refused(name, call, number):
+    x = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+    whole = np.int64(1)
+    tk.nest.map_structure(np.testing.assert_array_equal, call(x, whole), call(x, 1))
+    with pytest.raises(tk.errors.InvalidArgumentError, match=f"{name} must be a whole number"):
+        call(x, number)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="must be a whole number"):
+        tk.function(lambda x: call(x, number))(x)
+
+
+def test_an_axis_that_a_graph_has_later_must_be_whole_too():
+    x = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+    for call in (
+        lambda n: tk.expand_dims(x, n),
+        lambda n: tk.boolean_mask(x, [True, False], n),
+        lambda n: ops.vander(x[0], n),
+        lambda n: ops.tril(x, n),
+    ):
+        later = tk.function(call)
+        np.testing.assert_array_equal(later(tk.constant(1)), call(1))
+        with pytest.raises(tk.errors.InvalidArgumentError, match="must be a whole number"):
+            later(tk.constant(1.0))

@@ -195,7 +195,32 @@ def test_convert_to_numpy_gives_memory_of_its_own():
     array = ops.convert_to_numpy(x)
     array[0] = 7
     assert x.numpy().tolist() == [1, 2]
-    assert ops.convert_to_numpy([1, 2]).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (1.5, "float64"),
+        (1, "int64"),
+        (True, "bool"),
+        ([1, 2], "int64"),
+        ((1, 2.0), "float64"),
+        ([[np.float32(1)]], "float32"),
+        (np.float16(1), "float16"),
+        ([convert_to_tensor(1.5), 2], "float32"),
+        (np.ones(2, "float32"), "float32"),
+    ],
+)
+def test_numbers_of_python_become_arrays_of_numpys_dtypes(value, dtype):
+    array = ops.convert_to_numpy(value)
+    assert array.dtype == dtype
+    np.testing.assert_array_equal(array, np.array(value, dtype))
+
+
+def test_what_is_no_tensor_is_no_array_either():
+    for value in ([1, None], [[1, 2], [3]]):
+        with pytest.raises((TypeError, ValueError)):
+            ops.convert_to_numpy(value)
 
 
 def test_copy_and_dtype():

@@ -172,3 +172,22 @@ def test_singular_values_of_nan_are_nan(dtype):
 def test_eigenvalues_of_nan_are_refused():
     with pytest.raises(ValueError, match="did not converge"):
         ops.eig(np.full((2, 2), np.nan))
+
+
+@pytest.mark.parametrize("call", [lambda f: f, tk.function], ids=["eager", "function"])
+@pytest.mark.parametrize("count", [0, 2])
+def test_matrices_without_rows_have_results_without_any(call, count):
+    x = tk.zeros((count, 0, 0))
+    for function in (ops.lu_factor, tk.linalg.lu):
+        factors, order = call(function)(x)
+        assert (factors.shape, order.shape) == ((count, 0, 0), (count, 0))
+        assert (factors.dtype, order.dtype) == ("float32", "int32")
+    for function in (tk.linalg.sqrtm, tk.linalg.logm):
+        assert call(function)(x).shape == (count, 0, 0)
+    for function in (tk.linalg.matrix_rank, ops.matrix_rank):
+        for sizes in ((0, 0), (0, 3), (3, 0)):
+            rank = call(function)(tk.zeros((count, *sizes)))
+            assert (rank.shape, rank.dtype) == ((count,), "int32")
+            assert rank.numpy().tolist() == [0] * count
+    packed, order = tk.linalg.lu(x)
+    assert tk.linalg.lu_reconstruct(packed, order).shape == (count, 0, 0)

@@ -239,6 +239,19 @@ def test_complex_parts():
 
 
 @pytest.mark.parametrize("call", [lambda f: f, tk.function], ids=["eager", "function"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_angle_of_minus_zero_is_that_of_zero(call, dtype):
+    x = tk.cast([-0.0, 0.0, -1.0, 2.0, float("nan"), -np.inf], dtype)
+    for angle in (ops.angle, tk.math.angle):
+        expected = np.array([0.0, 0.0, np.pi, 0.0, np.nan, np.pi])
+        angles = call(angle)(x)
+        assert angles.dtype == dtype
+        np.testing.assert_allclose(tk.cast(angles, "float64"), expected, rtol=4e-3)
+        products = call(lambda x, angle=angle: angle(x * 0.0))(x[:4])
+        assert products.numpy().tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("call", [lambda f: f, tk.function], ids=["eager", "function"])
 def test_angles_and_pairs_have_the_dtypes_of_keras(call):
     def angle(x):
         return call(lambda: ops.angle(x))()

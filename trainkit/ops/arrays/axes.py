@@ -17,6 +17,7 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+from trainkit.ops.core.axis_numbers import whole_number
 
 
 def _transpose_rule(x: Spec, *, axes: tuple[int, ...] | None = None) -> Spec:
@@ -145,12 +146,12 @@ def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
     return result
 
 
-def _axes(axis: Any) -> tuple[int, ...]:
+def _axes(axis: Any, op: str) -> tuple[int, ...]:
     if type(axis) is int:
         return (axis,)
     if hasattr(type(axis), "_is_variable"):
         axis = axis.value()  # which a graph being traced does not have
-    return tuple(int(a) for a in np.ravel(axis))
+    return tuple(whole_number(a, op, "axis") for a in np.ravel(axis))
 
 
 def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
@@ -197,7 +198,7 @@ def expand_dims(x: TensorLike, axis: Axis) -> Tensor:
         >>> tk.ops.expand_dims([1, 2], 0).shape
         TensorShape([1, 2])
     """
-    result: Tensor = _expand_dims(x, axis=_axes(axis))
+    result: Tensor = _expand_dims(x, axis=_axes(axis, "expand_dims"))
     return result
 
 
@@ -267,5 +268,5 @@ def squeeze(x: TensorLike, axis: Axis | None = None) -> Tensor:
                 f"squeeze: axis {axis} of a symbol of shape {dims} has no known size; only axes of "
                 "size 1 go away"
             )
-    result = _squeeze(x, axis=_axes(axis))
+    result = _squeeze(x, axis=_axes(axis, "squeeze"))
     return result

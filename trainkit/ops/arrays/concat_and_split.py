@@ -32,6 +32,7 @@ from trainkit.kernels.concat import concat_tuned
 from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
 
@@ -284,9 +285,9 @@ def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor
     if is_tensor(indices_or_sections) or np.ndim(indices_or_sections):
         parts: Any = known_sizes(indices_or_sections, "split", "the cuts")
         if is_tensor(indices_or_sections) and not len(indices_or_sections.shape):
-            parts = int(indices_or_sections)
+            parts = whole_number(indices_or_sections, "split", "the number of pieces")
     else:
-        parts = int(indices_or_sections)
+        parts = whole_number(indices_or_sections, "split", "the number of pieces")
     pieces = _split(x, parts=parts, axis=axis)
     return list(pieces)
 

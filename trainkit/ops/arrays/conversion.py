@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
+from trainkit.core import nest, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
@@ -109,7 +109,7 @@ def convert_to_numpy(x: TensorLike) -> Any:
         x: tensor, variable, or anything that converts to a tensor.
 
     Returns:
-        A NumPy array.
+        A NumPy array; Python numbers without a tensor among them have NumPy's dtypes, as in Keras.
 
     Raises:
         TypeError: `x` is symbolic and has no values.
@@ -120,7 +120,12 @@ def convert_to_numpy(x: TensorLike) -> Any:
     """
     if is_tensor(x):
         return np.array(x)
-    return np.array(to_numpy(core_convert(x)._array))
+    values = to_numpy(core_convert(x)._array)
+    if not isinstance(x, int | float | complex | list | tuple) or any(
+        map(is_tensor, nest.flatten(x))
+    ):
+        return np.array(values)
+    return np.array(x)
 
 
 @primitive(

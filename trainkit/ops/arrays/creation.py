@@ -33,6 +33,7 @@ from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import cast, tensor_of
 from trainkit.ops.math.reductions import sum_to_like
@@ -332,7 +333,9 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
                [0., 1.]], dtype=float32)
     """
     rows, columns = dims_of((_count(N, "N"), N if M is None else _count(M, "M")), "eye")
-    return wrap(current().xp.eye(rows, columns, int(k), dtype_or_float(dtype).dtype))
+    return wrap(
+        current().xp.eye(rows, columns, whole_number(k, "eye", "k"), dtype_or_float(dtype).dtype)
+    )
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
@@ -365,7 +368,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
                [1., 1.]], dtype=float32)
     """
     rows, columns = dims_of((N, N if M is None else M), "tri")
-    return wrap(current().xp.tri(rows, columns, int(k), dtype_or_float(dtype).dtype))
+    return wrap(
+        current().xp.tri(rows, columns, whole_number(k, "tri", "k"), dtype_or_float(dtype).dtype)
+    )
 
 
 # ------------------------------------------------------------------ one hot
@@ -460,7 +465,12 @@ def one_hot(
         )
     if type(num_classes) is not int or num_classes < 0:
         (num_classes,) = dims_of(num_classes, "one_hot")
-    return _one_hot(x, num_classes=num_classes, axis=int(axis), dtype=dtype_or_float(dtype).name)
+    return _one_hot(
+        x,
+        num_classes=num_classes,
+        axis=whole_number(axis, "one_hot", "axis"),
+        dtype=dtype_or_float(dtype).name,
+    )
 
 
 describe_arguments(

@@ -15,6 +15,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.vmap import later
 from trainkit.ops.math.reductions import sum as sum_
@@ -101,7 +102,9 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     if rank < 2:
         raise ShapeError(f"diagonal: needs two axes at least, got shape {tuple(x.shape)}")
     one, two = shapes.canonical_axes((axis1, axis2), rank, "diagonal")
-    result: Tensor = _diagonal(x, offset=int(offset), axis1=one, axis2=two)
+    result: Tensor = _diagonal(
+        x, offset=whole_number(offset, "diagonal", "offset"), axis1=one, axis2=two
+    )
     return result
 
 
@@ -159,7 +162,7 @@ def diag(x: TensorLike, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     if len(x.shape) == 1:
-        result: Tensor = matrix_with_diagonal(x, k=int(k))
+        result: Tensor = matrix_with_diagonal(x, k=whole_number(k, "diag", "k"))
         return result
     if len(x.shape) == 2:
         return diagonal(x, offset=k)
@@ -174,7 +177,7 @@ def diagflat(x: TensorLike, k: int = 0) -> Tensor:
         array([[1, 0],
                [0, 2]], dtype=int32)
     """
-    result: Tensor = matrix_with_diagonal(reshape(x, (-1,)), k=int(k))
+    result: Tensor = matrix_with_diagonal(reshape(x, (-1,)), k=whole_number(k, "diagflat", "k"))
     return result
 
 
@@ -234,7 +237,7 @@ def tril(x: TensorLike, k: int = 0) -> Tensor:
         array([[1, 0],
                [3, 4]], dtype=int32)
     """
-    result: Tensor = _tril(x, k=int(k))
+    result: Tensor = _tril(x, k=whole_number(k, "tril", "k"))
     return result
 
 
@@ -250,5 +253,5 @@ def triu(x: TensorLike, k: int = 0) -> Tensor:
         array([[1, 2],
                [0, 4]], dtype=int32)
     """
-    result: Tensor = _triu(x, k=int(k))
+    result: Tensor = _triu(x, k=whole_number(k, "triu", "k"))
     return result

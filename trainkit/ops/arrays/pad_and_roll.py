@@ -21,6 +21,7 @@ from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, like, needs_values
 
 # ------------------------------------------------------------------ mirror and shift
@@ -177,7 +178,7 @@ def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     one, two = shapes.canonical_axes(tuple(axes), rank, "rot90")
     order = list(range(rank))
     order[one], order[two] = two, one
-    turns = k % 4
+    turns = whole_number(k, "rot90", "k") % 4
     if turns == 1:
         return transpose(flip(x, two), order)
     if turns == 2:

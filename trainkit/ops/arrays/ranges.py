@@ -18,6 +18,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.python_values import short_text
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.shaping import known_number, unknown_number
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract, tensor_of
 from trainkit.ops.math.reductions import sum as total
@@ -180,7 +181,12 @@ def linspace(
     result_dtype = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
     low, high = (tensor_of(x, shapes.float_dtype(result_dtype)) for x in ends)
     values, step = _linspace(
-        low, high, size=num, endpoint=bool(endpoint), axis=int(axis), dtype=result_dtype.name
+        low,
+        high,
+        size=num,
+        endpoint=bool(endpoint),
+        axis=whole_number(axis, "linspace", "axis"),
+        dtype=result_dtype.name,
     )
     return (values, step) if retstep else values
 

@@ -7,17 +7,39 @@ so many.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dispatch.eval_shape import result_specs
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import InvalidArgumentError, NoValueError, ShapeError
 from trainkit.core.shapes import ONLY_INTS, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.dynamic_shapes import is_later, later
+
+
+def whole_number(number: Any, op: str, name: str) -> int:
+    """`number` as an int: what `int` would cut off, or read in a text, is refused.
+
+    Args:
+        number: int, or an array, tensor or variable that holds one.
+        op: name of the operation, for errors.
+        name: that of the argument.
+
+    Raises:
+        InvalidArgumentError: it is no whole number; a float is none, whatever its value.
+    """
+    if type(number) is int:
+        return number
+    try:
+        return operator.index(number)
+    except NoValueError:
+        raise
+    except TypeError:
+        raise InvalidArgumentError(f"{op}: {name} must be a whole number, got {number!r}") from None
 
 
 def plain(x: Any) -> Any:

@@ -18,7 +18,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import equal_pieces, stack
 from trainkit.ops.arrays.concat_and_split import split as split_
 from trainkit.ops.arrays.shaping import reshape
-from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.axis_numbers import plain, whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import nonzero
@@ -164,7 +164,7 @@ def boolean_mask(
         array([1, 3], dtype=int32)
     """
     tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask)
-    start = 0 if axis is None else int(axis)
+    start = 0 if axis is None else whole_number(axis, "boolean_mask", "axis")
     masked = mask.shape
     if tuple(tensor.shape[start : start + len(masked)]) != tuple(masked):
         raise InvalidArgumentError(

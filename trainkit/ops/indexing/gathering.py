@@ -24,6 +24,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.embedding.row_additions import add_rows, fold_rows
 from trainkit.kernels.embedding.scatter_reference import all_inside, scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast
 
@@ -186,7 +187,9 @@ def gather(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
         >>> tk.ops.gather([10, 20, 30], [2, 0]).numpy()
         array([30, 10], dtype=int32)
     """
-    result: Tensor = _take(x, positions(indices, "gather"), axis=int(axis), wrap=False)
+    result: Tensor = _take(
+        x, positions(indices, "gather"), axis=whole_number(axis, "gather", "axis"), wrap=False
+    )
     return result
 
 

@@ -319,5 +319,5 @@ def matrix_rank(
     s = svd_(x, compute_uv=False)
     if tol is None:
         eps = float(np.finfo(x.dtype.dtype).eps)
-        tol = multiply(max_(s, axis=-1, keepdims=True), eps * max(x.shape[-2:]))
+        tol = multiply(max_(s, axis=-1, keepdims=True, initial=0), eps * max(x.shape[-2:]))
     return cast(sum_(cast(greater(s, tol), "int32"), axis=-1), "int32")

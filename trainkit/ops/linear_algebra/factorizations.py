@@ -9,6 +9,7 @@ gradient is left out there.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -262,7 +263,7 @@ def _lu_rule(x: Spec) -> Any:
 def _lu_factor(xp: ArrayModule, x: Array) -> Any:
     """Both triangles in one matrix, and the row that each row was exchanged with."""
     work = np.array(to_numpy(x))
-    flat = work.reshape(-1, *work.shape[-2:])
+    flat = work.reshape(math.prod(work.shape[:-2]), *work.shape[-2:])
     short = min(work.shape[-2:])
     pivots = np.empty((len(flat), short), np.int32)
     every = np.arange(len(flat))
@@ -290,7 +291,7 @@ def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = 
 
     `rows` is the number of rows of x; without it x is square.
     """
-    exchanges = to_numpy(pivots).reshape(-1, pivots.shape[-1])
+    exchanges = to_numpy(pivots).reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     rows = pivots.shape[-1] if rows is None else rows
     order = np.tile(np.arange(rows), (len(exchanges), 1))
     every = np.arange(len(exchanges))

@@ -10,7 +10,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.arrays.creation import eye, ones
+from trainkit.ops.arrays.creation import eye, ones, zeros
 from trainkit.ops.arrays.diagonals import tril, triu
 from trainkit.ops.arrays.ordering import invert_permutation
 from trainkit.ops.arrays.shaping import reshape
@@ -60,7 +60,9 @@ def lu(
                [0., 2.]], dtype=float32), array([1, 0], dtype=int32))
     """
     packed, pivots = lu_factor(matrices(input, "lu", square=True))
-    permutation = argmax(pivots_to_permutation(pivots), axis=-2)
+    order = pivots_to_permutation(pivots)
+    # Without rows there is no place of a one in them.
+    permutation = zeros(pivots.shape) if order.shape[-1] == 0 else argmax(order, axis=-2)
     return packed, cast(permutation, output_idx_type)
 
 
@@ -192,6 +194,8 @@ def _root(x: Tensor) -> Tensor:
     Source: Higham 2008, "Functions of Matrices", equation 6.29, scaled by determinants (6.31).
     """
     n = x.shape[-1]
+    if n == 0:
+        return x
     unit = eye(n, dtype=x.dtype)
     m, y = x, x
     for step in range(_ROOT_STEPS):

@@ -191,6 +191,8 @@ def matrix_rank(x: TensorLike, tol: float | None = None) -> Tensor:
     if tol is not None and tol < 0:
         raise InvalidArgumentError(f"matrix_rank: tol must be 0 or more, got {tol}")
     limit = (
-        multiply(max_(s, axis=-1, keepdims=True), default_cutoff(tensor)) if tol is None else tol
+        multiply(max_(s, axis=-1, keepdims=True, initial=0), default_cutoff(tensor))
+        if tol is None
+        else tol
     )
     return sum_(cast(greater(s, limit), dtypes.int32), axis=-1)

@@ -93,13 +93,13 @@ def _angle_rule(x: Spec) -> Spec:
 
 @primitive(_angle_rule, name="angle", semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER)
 def phase(xp: ArrayModule, x: Array) -> Array:
-    """Angle in the complex plane, from -pi to pi; 0 or pi for real values."""
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0."""
     if x.dtype.kind == "c":
         return xp.arctan2(x.imag, x.real)
     angle_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
-    return xp.arctan2(xp.zeros((), angle_dtype), x.astype(angle_dtype, copy=False)).astype(
-        angle_dtype
-    )
+    # -0 + 0 is 0, whose angle is 0; that of -0 would be pi.
+    real = x.astype(angle_dtype, copy=False) + xp.zeros((), angle_dtype)
+    return xp.arctan2(xp.zeros((), angle_dtype), real).astype(angle_dtype)
 
 
 def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
@@ -113,7 +113,7 @@ phase.gradients(_angle_gradient)
 
 
 def angle(x: TensorLike) -> Tensor:
-    """Angle in the complex plane, from -pi to pi; 0 or pi for real values.
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0.
 
     Args:
         x: tensor of numbers; complex128 ones are taken as complex64, as in Keras.

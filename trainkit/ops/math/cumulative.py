@@ -26,6 +26,7 @@ from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled
 from trainkit.kernels.reductions.scans_tuned import recurrence, scan
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import ravel
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.math.elementwise import along, cast, conjugated, exp, multiply, subtract
 from trainkit.ops.math.reductions import (
     axis_setting,
@@ -191,7 +192,7 @@ def _product_gradient(
 running_product.gradients(_product_gradient)
 
 
-def _prepare(x: Any, axis: int | None, dtype: Any) -> tuple[Tensor, int]:
+def _prepare(x: Any, axis: int | None, dtype: Any, op: str) -> tuple[Tensor, int]:
     """`x` in the dtype of the result, flattened for `axis=None`, and the axis."""
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if dtype is not None:
@@ -200,7 +201,7 @@ def _prepare(x: Any, axis: int | None, dtype: Any) -> tuple[Tensor, int]:
         x = cast(x, "int32")
     if axis is None:
         return ravel(x), 0
-    return x, int(axis)
+    return x, whole_number(axis, op, "axis")
 
 
 def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
@@ -221,7 +222,7 @@ def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = Non
         >>> tk.ops.cumsum([1.0, 2.0, 3.0]).numpy()
         array([1., 3., 6.], dtype=float32)
     """
-    x, axis_index = _prepare(x, axis, dtype)
+    x, axis_index = _prepare(x, axis, dtype, "cumsum")
     return running_sum(x, axis=axis_index, exclusive=False, reverse=False)
 
 
@@ -243,7 +244,7 @@ def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = No
         >>> tk.ops.cumprod([1.0, 2.0, 3.0]).numpy()
         array([1., 2., 6.], dtype=float32)
     """
-    x, axis_index = _prepare(x, axis, dtype)
+    x, axis_index = _prepare(x, axis, dtype, "cumprod")
     return running_product(x, axis=axis_index, exclusive=False, reverse=False)
 
 
@@ -306,7 +307,7 @@ def cumulative_logsumexp(
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return running_logsumexp(
         cast(x, shapes.float_dtype(x.dtype)),
-        axis=int(axis),
+        axis=whole_number(axis, "cumulative_logsumexp", "axis"),
         exclusive=bool(exclusive),
         reverse=bool(reverse),
     )

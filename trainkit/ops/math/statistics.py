@@ -28,6 +28,7 @@ from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.math.comparisons import not_equal
@@ -501,7 +502,7 @@ def bincount(
         raise InvalidArgumentError(
             "bincount: sparse=True is not supported; there are dense tensors only"
         )
-    return counts_of(x, weights, int(minlength), None)
+    return counts_of(x, weights, whole_number(minlength, "bincount", "minlength"), None)
 
 
 def counts_of(x: Any, weights: Any, minlength: int, maxlength: int | None) -> Tensor:

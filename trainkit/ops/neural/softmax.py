@@ -18,6 +18,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import Axis, TensorLike
 from trainkit.kernels.softmax import softmax_reference, softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import cast, exp, keep_where, multiply, negative, subtract
 from trainkit.ops.math.reductions import axis_setting
@@ -235,8 +236,9 @@ def sparsemax(x: TensorLike, axis: int = -1) -> Tensor:
         >>> tk.ops.sparsemax([1.0, 0.5, 0.0]).numpy()
         array([0.25, 0.  , 0.  ], dtype=float32)
     """
+    axis = whole_number(axis, "sparsemax", "axis")
     _check_axis(x, axis, "sparsemax")
-    return _sparsemax(x, axis=int(axis))
+    return _sparsemax(x, axis=axis)
 
 
 # ------------------------------------------------------------------ gated linear unit

@@ -22,6 +22,7 @@ from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.ranges import arange, linspace
 from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.math.elementwise import (
@@ -340,7 +341,7 @@ def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Ten
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if len(x.shape) != 1:
         raise ShapeError(f"vander: x must have one axis, its shape is {x.shape}")
-    columns = x.shape[0] if N is None else int(N)
+    columns = x.shape[0] if N is None else whole_number(N, "vander", "N")
     if columns is None or columns < 0:
         raise InvalidArgumentError(f"vander: N={N!r}; the number of powers must be 0 or more")
     shapes.bounded("vander", x.shape[0] or 0, columns)
