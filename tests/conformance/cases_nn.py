@@ -9,6 +9,7 @@ from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
 from trainkit.ops.convolutional import (
     convolution,
     im2col,
+    local_response,
     pooling,
     pooling_argmax,
     transposed_convolution,
@@ -173,6 +174,7 @@ CASES = [
         normal(2, 4, 5, 2),
         distinct(2, 4, 5, 2),
     ),
+    case("channel_window_sums", local_response.channel_window_sums, normal(2, 3, 7), radius=2),
     case("average_pool", ops.average_pool, normal(1, 4, 5, 2), **POOL),
     case(
         "average_pool_gradient",

@@ -216,3 +216,23 @@ def test_scan_of_opset_8(lengths, backwards, tmp_path):
     results = tk.onnx.load(path)(values)
     for name, y in zip(("state", "out"), expected, strict=True):
         np.testing.assert_allclose(results[name], y, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_local_response_normalization(size, tmp_path):
+    settings = {"size": size, "alpha": 0.3, "beta": 0.6, "bias": 1.5}
+    compare("LRN", [rand(2, 5, 3, 4)], settings, tmp_path, known=(1,))
+
+
+def test_local_response_normalization_over_an_even_number_of_channels(tmp_path):
+    # which onnxruntime refuses: the specification counts one more channel behind than before
+    settings = {"size": 4, "alpha": 0.8, "beta": 0.5, "bias": 2.0}
+    model = onnx_model(
+        [("LRN", "x", "y", settings)], [("x", ["n", 5, 3, 4], "float32")], "y", {}, 18
+    )
+    path, x = tmp_path / "m.onnx", rand(2, 5, 3, 4)
+    path.write_bytes(model.SerializeToString())
+    squares = np.pad(x**2, ((0, 0), (1, 2), (0, 0), (0, 0)))
+    total = sum(squares[:, i : i + 5] for i in range(4))
+    result = np.asarray(tk.onnx.load(path, trainable=False)(tk.constant(x)))
+    np.testing.assert_allclose(result, x / np.sqrt(2.0 + 0.2 * total), rtol=1e-5)

@@ -84,6 +84,16 @@ def test_largest_values_of_windows_and_their_places(padding, batch_counts, tmp_p
         compare(f, [tk.TensorSpec([None, None, 5, 3])], [], tmp_path / "f.onnx")
 
 
+@pytest.mark.parametrize("radius", [0, 2, 9])
+def test_local_response_normalization(radius, tmp_path):
+    def f(x):
+        return tk.nn.local_response_normalization(x, radius, 1.5, 0.3, 0.75)
+
+    compare(f, [tk.TensorSpec([None, None, 5, 7])], draws((6, 5, 7)), tmp_path / "f.onnx")
+    with pytest.raises(UnimplementedError, match="number of channels is not known"):
+        compare(f, [tk.TensorSpec([None, 3, 5, None])], [], tmp_path / "f.onnx")
+
+
 def test_powers_and_vectors_on_diagonals_beside_the_main_one(tmp_path):
     def f(x):
         return ops.vander(x, 4), ops.diag(x, 2), ops.diag(x, -1), ops.diagflat(x)

@@ -1396,6 +1396,16 @@ def _take_at_argmax(values, argmax):
     return np.take_along_axis(rows, indices, axis=1).reshape(argmax.shape)
 
 
+def _channel_window_sums(x, radius):
+    channels = x.shape[-1]
+    radius = min(radius, channels)
+    sums = np.zeros(x.shape, np.float32 if x.dtype.itemsize == 2 else x.dtype)
+    for shift in range(-radius, radius + 1):
+        inside = slice(max(-shift, 0), min(channels - shift, channels))
+        sums[..., inside] += x[..., inside.start + shift : inside.stop + shift]
+    return sums.astype(x.dtype)
+
+
 def _window_counts(w, dtype):
     """How many positions of each window lie inside the array, (out..., 1)."""
     inside = np.ones((1, *w.sizes, 1))
@@ -3361,6 +3371,7 @@ OPERATIONS.update(
         "max_pool_pick": _max_pool_pick,
         "max_pool_with_argmax": _max_pool_with_argmax,
         "add_at_argmax": _add_at_argmax,
+        "channel_window_sums": _channel_window_sums,
         "take_at_argmax": _take_at_argmax,
         "average_pool_gradient": _average_pool_gradient,
         "fused_normalization_gradient": _normalization_gradient,

@@ -7,6 +7,7 @@ import trainkit as tk
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import PRIMITIVES
+from trainkit.ops.convolutional import local_response
 from trainkit.ops.convolutional.convolution import conv_with_bias
 from trainkit.ops.linear_algebra.int8_product import int8_product
 from trainkit.ops.neural import recurrence
@@ -100,6 +101,7 @@ ROWS = {
     "average_pool": lambda x: ops.average_pool(images_of(x), 3, 2, "same") + 1.0,
     "batch": lambda x: ops.fused_batch_normalization(x * 2.0, x[0], x[1])[0] + 1.0,
     "biased_gelu": lambda x: biased_gelu(x * 2.0, x[0]),
+    "channel_window_sums": lambda x: local_response.channel_window_sums(x * 2.0, radius=3) + x,
     "clip": lambda x: tk.clip_by_value(x * 2.0, -1.0, 1.0) + x,
     "concatenate": lambda x: tk.concat([x * 2.0, x, x + 1.0, x * x], 1) + 1.0,
     "conv": lambda x: ops.conv(images_of(x), kernel_of(x), padding="same") + 1.0,

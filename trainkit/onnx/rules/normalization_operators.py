@@ -20,6 +20,7 @@ from trainkit.onnx.imported_values import (
 )
 from trainkit.onnx.operator_rules import NodeCall, onnx_rule
 from trainkit.onnx.tensor_reading import dtype_name
+from trainkit.ops.convolutional.local_response import channel_window_sums
 from trainkit.ops.sampling import random
 
 
@@ -125,14 +126,14 @@ def _mean_variance(call: NodeCall, x: Any) -> Tensor:
 @onnx_rule("LRN")
 def _lrn(call: NodeCall, x: Any) -> Any:
     y, size = channels_last(x), call.int("size")
-    before = (size - 1) // 2
-    pairs = [*[(0, 0)] * (rank(y) - 1), (before, size - 1 - before)]
-    squares, channels = ops.pad(ops.square(y), pairs), y.shape[-1]
-    if channels is None:
-        raise UnimplementedError("the number of channels is not known")
-    total = squares[..., :channels]
-    for i in range(1, size):
-        total = total + squares[..., i : i + channels]
+    squares, before = ops.square(y), (size - 1) // 2
+    total = channel_window_sums(squares, radius=before)
+    if size % 2 == 0:  # one more channel counts behind
+        channels = y.shape[-1]
+        if channels is None:
+            raise UnimplementedError("the number of channels is not known")
+        behind = [*[(0, 0)] * (rank(y) - 1), (0, before + 1)]
+        total = total + ops.pad(squares, behind)[..., before + 1 :][..., :channels]
     scale = call.float("bias", 1.0) + call.float("alpha", 1e-4) / size * total
     return ChannelsLast(y / ops.power(scale, call.float("beta", 0.75)))
 

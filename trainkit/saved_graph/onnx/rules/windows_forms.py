@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.errors import UnimplementedError
+from trainkit.ops.convolutional import local_response as local_response  # declares an operation
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.rules.composites_forms import activated
@@ -161,3 +162,18 @@ def _max_pool_with_argmax(
 @onnx_form("average_pool")
 def _average_pool(to: GraphBuilder, x: Value, pool_size: Any, strides: Any, padding: Any) -> Value:
     return _pool(to, "AveragePool", x, pool_size, strides, padding, count_include_pad=0)
+
+
+@onnx_form("channel_window_sums")
+def _channel_window_sums(to: GraphBuilder, x: Value, radius: int) -> Value:
+    channels = x.shape[-1]
+    if channels is None:
+        raise UnimplementedError("the number of channels is not known")
+    radius, dtype = min(radius, channels), x.dtype if "float" in x.dtype else "float32"
+    rows = to.reshape(to.cast(x, dtype), [-1, 1, channels], (None, 1, channels))
+    means = to.op(
+        "AveragePool", rows, kernel_shape=[2 * radius + 1], pads=[radius, radius],
+        count_include_pad=1, shape=rows.shape,
+    )  # fmt: skip
+    sums = to.op("Reshape", to.each("Mul", means, 2 * radius + 1), to.shape_of(x), shape=x.shape)
+    return to.cast(sums, x.dtype)
