@@ -6,6 +6,7 @@ import functools
 import gc
 import importlib.util
 import pathlib
+import re
 from collections.abc import Iterator
 
 PACKAGE = pathlib.Path(importlib.util.find_spec("trainkit").submodule_search_locations[0])
@@ -35,6 +36,23 @@ def _trees() -> dict[pathlib.Path, ast.Module]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+COPIES_FROM = "# ====== written by `python -m tests.saved_graph.write_reader`, from here\n"
+COPIES_TO = "# ====== to here\n"
+"""Between these lines stand copies, whose words and names are counted where they are from."""
+
+
+def own_text(path: pathlib.Path) -> str:
+    """The text of a file without copies that a script has written into it."""
+    text = path.read_text(encoding="utf-8")
+    return re.sub(f"{re.escape(COPIES_FROM)}.*?{re.escape(COPIES_TO)}", "", text, flags=re.DOTALL)
+
+
+def own_tree(path: pathlib.Path) -> ast.Module:
+    """The syntax tree of a file without such copies."""
+    text = own_text(path)
+    return tree_of(path) if text == path.read_text(encoding="utf-8") else ast.parse(text)
 
 
 def nodes_of(tree: ast.AST) -> list[ast.AST]:

@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-from tests.structure.imports import PACKAGE, nodes_of, tree_of
+from tests.structure.imports import PACKAGE, nodes_of, own_tree
 
 KEPT = pathlib.Path(__file__).with_name("role_words.json")
 
@@ -105,7 +105,7 @@ def participle_functions(tree):
 def trees():
     """Each file of the package by its path within, with its syntax tree."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), tree_of(path)
+        yield path.relative_to(PACKAGE).as_posix(), own_tree(path)
 
 
 def counts():

@@ -3,7 +3,7 @@
 import ast
 from collections import Counter, defaultdict
 
-from tests.structure.imports import files, is_second_name, tree_of
+from tests.structure.imports import files, is_second_name, own_tree
 
 # A door names its modules and classes as TensorFlow and Keras do.
 DOORS = {"tf", "keras", "array_api", "eager", "compat", "cli"}
@@ -101,7 +101,7 @@ def classes_by_name() -> dict[str, list[str]]:
     found = defaultdict(list)
     for name, path in files().items():
         if inside(name):
-            for its in class_names(tree_of(path)):
+            for its in class_names(own_tree(path)):
                 found[its].append(name)
     return found
 

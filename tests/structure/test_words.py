@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.structure.imports import PACKAGE
+from tests.structure.imports import PACKAGE, own_text
 
 FSTRING_START = getattr(tokenize, "FSTRING_START", None)
 FSTRING_END = getattr(tokenize, "FSTRING_END", None)
@@ -137,7 +137,7 @@ def counted(texts: list[list[str]]) -> Counter:
 
 
 def texts_of(path: pathlib.Path) -> list[list[str]]:
-    source = path.read_text(encoding="utf-8")
+    source = own_text(path)
     if not counted([words(source)]):  # then no part of it says one, and to tokenize takes long
         return [words(path.stem)]
     if path.suffix == ".py":

@@ -30,6 +30,7 @@ import struct
 import sys
 import tempfile
 import time
+import typing
 import zipfile
 from collections import namedtuple
 
@@ -834,12 +835,6 @@ def _stack(rows, body, count, padded):
     return columns
 
 
-def _assert_true(condition, *values, message):
-    if not np.all(condition):
-        raise GraphError(str(message) + "".join(f"\n  {x!r}" for x in values))
-    return ()
-
-
 def _print(*values, template):
     if not isinstance(template, tuple):
         raise GraphError("no template of print")
@@ -860,9 +855,6 @@ def _shown(part, values):
     return str(part)
 
 
-# ---------------------------------------------------------------------- shapes
-
-
 def _ensure_shape(x, shape, variable=""):
     if x.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, x.shape, strict=True)):
         needs = f"variable {variable!r} has" if variable else "needed is"
@@ -870,708 +862,500 @@ def _ensure_shape(x, shape, variable=""):
     return x
 
 
-def _get_item(x, *parts, key):
-    return x[_index(key, parts)]
-
-
-def _index(key, parts=()):
-    """What stands between brackets: `"..."`, slices as triples, `"@k"` for the k-th index array."""
-
-    def one(item, in_slice=False):
-        if item == "...":
-            return Ellipsis
-        if isinstance(item, str):
-            part = np.asarray(parts[int(item[1:])])
-            return int(part) if in_slice or (part.ndim == 0 and part.dtype.kind in "iu") else part
-        if isinstance(item, tuple):
-            return slice(*[one(bound, True) for bound in item])
-        return item
-
-    return tuple(one(item) for item in key)
-
-
-def _filled(shape, sizes):
-    if len(sizes) != sum(n is None for n in shape):
-        raise GraphError(f"{len(sizes)} sizes are given for those missing in {shape}")
-    live = iter(sizes)
-    return tuple(int(next(live)) if n is None else n for n in shape)
-
-
-def _broadcast(x, shape):
-    extra = len(shape) - x.ndim
-    return np.broadcast_to(
-        x, [x.shape[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape)]
-    )
-
-
-def _expand_dims(x, axis):
-    return np.expand_dims(x, axis)
-
-
-def _unstack(x, axis, num):
-    if x.shape[axis] != num:
-        raise ValueError(f"unstack: axis {axis} has size {x.shape[axis]}, not {num}")
-    return [np.take(x, i, axis) for i in range(num)]
-
-
-def _split(x, parts, axis):
-    return np.split(x, list(parts) if isinstance(parts, tuple) else parts, axis)
-
-
-def _pad(x, pad_width, mode, value):
-    if mode == "constant":
-        return np.pad(x, pad_width, constant_values=value or 0)
-    return np.pad(x, pad_width, mode)
-
-
-def _block(x, start, sizes):
-    ends = [n if k == -1 else a + k for n, a, k in zip(x.shape, start, sizes, strict=False)]
-    return tuple(slice(a, b) for a, b in zip(start, ends, strict=False))
-
-
-def _slice(x, *live, start, sizes):
-    return x[_block(x, _filled(start, live), sizes)]
-
-
-def _slice_update(x, updates, *live, start):
-    out = np.array(x)
-    out[_block(x, _filled(start, live), updates.shape)] = updates
-    return out
-
-
-def _take(x, indices, axis, wrap=True):
-    indices = np.asarray(indices)
-    if not wrap and indices.size and indices.min() < 0:
-        raise IndexError(f"take: index {indices.min()} is below 0")
-    return np.take(x, indices, axis)
-
-
-def _gather_nd(x, indices):
-    if indices.shape[-1] == 0:
-        return np.broadcast_to(x, (*indices.shape[:-1], *x.shape))
-    return x[tuple(np.moveaxis(indices, -1, 0))]
-
-
-def _one_hot(x, num_classes, axis, dtype):
-    hot = np.asarray(x)[..., None] == np.arange(num_classes)
-    return np.moveaxis(hot, -1, axis).astype(dtype)
-
-
-def _array_write(buffer, index, value, grows):
-    i, n = int(index), buffer.shape[0]
-    if i < 0 or (i >= n and not grows):
-        raise IndexError(f"index {i} is not in [0, {n})")
-    out = np.zeros((max(n, i + 1), *np.shape(value)), buffer.dtype)
-    if buffer.size:
-        out[:n] = buffer
-    out[i] = value
-    return out
-
-
-# ---------------------------------------------------------------------- products and windows
+# ---------------------------------------------------------------------- what bodies take
 #
-# What follows adds in the order in which trainkit's own NumPy bodies do, and rounds where they do:
-# a model that is trained on by this file has the bits that trainkit would have given it.
-
-_COLUMN_BYTES = 1 << 18  # of columns that are made at a time; it decides on roundings
-_SHORT_RUN = 16  # numbers side by side in a window, below which columns are copied one by one
-_LARGE = 1 << 14  # elements from which relu is clipping
+# The bodies are trainkit's own, copied by a script; these stand for what they take of trainkit.
 
 
-def _widen(x):
-    """Numbers of less than 32 bits as float32, in which they are summed."""
-    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+class _ElementType:
+    """What bodies ask of a dtype, given by name or as NumPy's."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype if isinstance(dtype, np.dtype) else _dtype(dtype)
+        self.name, self.size = self.dtype.name, self.dtype.itemsize
+        self.is_floating = self.dtype.kind == "f"
+
+    @property
+    def limits(self):
+        """The least and the greatest number."""
+        limits = np.finfo(self.dtype) if self.is_floating else np.iinfo(self.dtype)
+        return limits.min, limits.max
 
 
-def _float32_of_short(x):
-    """The same for floats alone."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+_FLOAT32, _FLOAT16 = _ElementType("float32"), _ElementType("float16")
+_BFLOAT16 = _ElementType(np.dtype("V2"))  # which no array has: it is computed in float32
+_GREATEST = {np.dtype(t): float(np.finfo(t).max) for t in (np.float16, np.float32, np.float64)}
+_Spec = namedtuple("_Spec", "shape dtype")
+_Part = namedtuple("_Part", "first size total blocks", defaults=(1,))
 
 
-def _rows(x):
-    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+def _floatx():
+    """The float of means of integers, which are rounded to the one that the file says."""
+    return "float64"
 
 
-def _matmul(a, b):
-    if a.dtype == np.float16:
-        return _matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-    if a.dtype == np.int8 == b.dtype:
-        return _int8_product(a, b)
-    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.shape[-1] == b.shape[0]:
-        rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-        return np.matmul(rows, b).reshape(*a.shape[:-1], b.shape[1])
-    return np.matmul(a, b)
+def _cast_array(x, dtype):
+    return x.astype(dtype, copy=False)
 
 
-def _int8_product(a, b):
-    """The product of int8 in int32, by float32: sums of 1024 such products are exact there."""
-    if a.dtype != np.int8 or b.dtype != np.int8:
-        raise ValueError(f"both inputs must be int8, they are {a.dtype} and {b.dtype}")
-    if min(a.ndim, b.ndim) < 2:
-        return np.matmul(a.astype(np.int32), b.astype(np.int32))
-    total = 0
-    for i in range(0, max(a.shape[-1], 1), 1024):
-        one, two = a[..., i : i + 1024], b[..., i : i + 1024, :]
-        total = total + _matmul(one.astype(np.float32), two.astype(np.float32)).astype(np.int32)
+def _make(key, make):
+    return make()
+
+
+def _part_of(dims, rows):
+    """All elements of a draw."""
+    if rows is not None:
+        raise GraphError(
+            "random numbers are drawn for one replica of several; save a function that was "
+            "traced outside of a strategy"
+        )
+    count = math.prod(dims)
+    return _Part(0, count, count)
+
+
+# ---------------------------------------------------------------------- by hand
+
+
+def _view(x, dtype):
+    """The same bytes as numbers of another type; the last axis grows or shrinks with it."""
+    if dtype == "bfloat16":
+        raise GraphError("bytes can't be viewed as bfloat16, which this reader has no type for")
+    return np.ascontiguousarray(x).reshape(x.shape).view(_dtype(dtype))
+
+
+def _class_hits(labels, scores):
+    if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
+        raise ValueError(f"labels {labels.shape} do not fit scores {scores.shape}")
+    return (labels.astype(np.int32) == scores.argmax(axis=-1)).astype(np.float32)
+
+
+_OF_ARRAYS = frozenset(
+    """biased_gelu softmax log_softmax concatenate stack matmul dense einsum conv max_pool
+average_pool fused_normalization standardized attention lstm gru embedding_lookup conv_transpose
+int8_product sparsemax searchsorted""".split()
+)
+"""Operations for which a number would be stretched where trainkit wants an array."""
+
+OPERATIONS: dict[str, typing.Any] = {
+    "cond": _cond,
+    "while_loop": _while_loop,
+    "scan": _scan,
+    "print": _print,
+    "ensure_shape": _ensure_shape,
+    "view": _view,
+    "all_finite": lambda *xs: np.bool_(all(np.isfinite(x).all() for x in xs)),
+    "sparse_categorical_hits": _class_hits,
+}
+"""What this reader computes, by the names of operations; others are refused.
+
+These are by hand: the first three run graphs of this file, what is printed is no object of
+trainkit, shapes have no class here; there is neither bfloat16 nor a GPU, nor a default float.
+"""
+
+# ====== written by `python -m tests.saved_graph.write_reader`, from here
+
+
+# core.dispatch.eager
+
+
+_MOST_BY_DOT = 4096
+
+# core.dtypes
+
+
+def _widen_halves(x):
+    """An array of 16-bit floats, or shorter ones, as float32; others and `None` as they are."""
+    return _cast_array(x, _FLOAT32.dtype) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def _sort_keys(x):
+    """An array of bfloat16 as float32, others as they are: what NumPy can put in order."""
+    return _cast_array(x, _FLOAT32.dtype) if x.dtype == _BFLOAT16.dtype else x
+
+
+# core.rng
+
+
+_WORDS_PER_BLOCK = 4
+_WORD_BITS = (1 << 64) - 1
+
+
+def _bits(key, counter, count):
+    """`count` 64-bit words of the stream `key`, starting at block `counter`."""
+    # NumPy steps its counter before the first block, so that block 0 is at counter -1.
+    start = (counter - 1) % (1 << 256)
+    source = np.random.Philox(key=key % (1 << 128), counter=_words(start, 4))
+    return source.random_raw(count)
+
+
+def _words(number, count):
+    return np.array([(number >> (64 * i)) & _WORD_BITS for i in range(count)], np.uint64)
+
+
+# core.fingerprints
+
+
+_K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+_MURMUR = 0xC6A4A7935BD1E995
+_START = 0xDECAFCAFFE
+
+
+def _fingerprint64(text):
+    """FarmHash's Fingerprint64, behind `tk.strings.to_hash_bucket_fast`."""
+
+    def word(at, count=8):
+        return int.from_bytes(text[at : at + count], "little")
+
+    for longest, formula in _FORMULAS:
+        if len(text) <= longest:
+            return int(formula(word, len(text))) & _WORD_BITS
+    return _of_many(text)
+
+
+def _word(text, at):
+    return int.from_bytes(text[at : at + 8], "little")
+
+
+def _turn(x, right):
+    x = x & _WORD_BITS
+    return x >> right | x << (64 - right) & _WORD_BITS
+
+
+def _mix(x):
+    x = x & _WORD_BITS
+    return x ^ x >> 47
+
+
+def _join(u, v, factor):
+    a = _mix((u ^ v) * factor)
+    return _mix((v ^ a) * factor) * factor & _WORD_BITS
+
+
+def _of_few(word, n):
+    """Of 1 to 3 bytes."""
+    y, z = word(0, 1) + (word(n >> 1, 1) << 8), n + (word(n - 1, 1) << 2)
+    return _mix(y * _K2 ^ z * _K0) * _K2
+
+
+def _of_4_to_7(word, n):
+    """Of 4 to 7 bytes."""
+    return _join(n + (word(0, 4) << 3), word(n - 4, 4), _K2 + 2 * n)
+
+
+def _of_8_to_16(word, n):
+    """Of 8 to 16 bytes."""
+    factor = _K2 + 2 * n
+    a, b = word(0) + _K2, word(n - 8)
+    return _join(_turn(b, 37) * factor + a, (_turn(a, 25) + b) * factor, factor)
+
+
+def _of_17_to_32(word, n):
+    """Of 17 to 32 bytes."""
+    factor = _K2 + 2 * n
+    return _join(*_ends(word, n, _K1, factor), factor)
+
+
+def _of_33_to_64(word, n):
+    """Of 33 to 64 bytes."""
+    factor = _K2 + 2 * n
+    y, last = _ends(word, n, _K2, factor)
+    z = _join(y, last, factor)
+    e, f = word(16) * factor, word(24)
+    g, h = (y + word(n - 32)) * factor, (z + word(n - 24)) * factor
+    a = word(0) * _K2
+    return _join(_turn(e + f, 43) + _turn(g, 30) + h, e + _turn(f + a, 18) + g, factor)
+
+
+def _of_none(word, n):
+    return _K2
+
+
+_FORMULAS = (
+    (0, _of_none), (3, _of_few), (7, _of_4_to_7), (16, _of_8_to_16), (32, _of_17_to_32),
+    (64, _of_33_to_64),
+)  # fmt: skip
+
+
+def _ends(word, n, first, factor):
+    """The first and the last 16 bytes as two words."""
+    a, b = word(0) * first, word(8)
+    c, d = word(n - 8) * factor, word(n - 16) * _K2
+    return _turn(a + b, 43) + _turn(c, 30) + d & _WORD_BITS, a + _turn(b + _K2, 18) + c & _WORD_BITS
+
+
+def _of_many(text):
+    """Blocks of 64 bytes change a state of 56; the last block is the end, so it may overlap."""
+    y = 81 * _K1 + 113
+    state = (81 * _K2 + _word(text, 0), y, _mix(y * _K2 + 113) * _K2, (0, 0), (0, 0))
+    tail_size = (len(text) - 1) & 63
+    for at in range(0, len(text) - 1 - tail_size, 64):
+        state = _block(state, text, at, _K1, 1)
+    x, y, z, v, w = state
+    factor = _K1 + ((z & 0xFF) << 1)
+    v = (v[0] + w[0] + tail_size, v[1])
+    w = (w[0] + tail_size + v[0], w[1])
+    x, y, z, v, w = _block((x, y, z, v, w), text, len(text) - 64, factor, 9)
+    one, two = _join(v[0], w[0], factor), _join(v[1], w[1], factor)
+    return int(_join(one + _mix(y) * _K0 + z, two + x, factor))
+
+
+def _block(state, text, at, factor, weight):
+    """The state after the 64 bytes from `at` on; `weight` is 9 for the last ones, else 1."""
+    x, y, z, v, w = state
+    x = _turn(x + y + v[0] + _word(text, at + 8), 37) * factor & _WORD_BITS
+    y = _turn(y + v[1] + _word(text, at + 48), 42) * factor & _WORD_BITS
+    x ^= w[1] * weight & _WORD_BITS
+    y += v[0] * weight + _word(text, at + 40)
+    z = _turn(z + w[0], 33) * factor & _WORD_BITS
+    v = _halve(text, at, v[1] * factor, x + w[0])
+    w = _halve(text, at + 32, z + w[1], y + _word(text, at + 16))
+    return z, y & _WORD_BITS, x, v, w
+
+
+def _halve(text, at, a, b):
+    """32 bytes and two seeds as two words."""
+    first, second, third, last = (_word(text, at + i) for i in (0, 8, 16, 24))
+    a += first
+    b, c = _turn(b + a + last, 21), a
+    a += second + third
+    return a + last & _WORD_BITS, b + _turn(a, 44) + c & _WORD_BITS
+
+
+def _siphash(text, key):
+    """SipHash-2-4, which can't be foreseen without its key, two words of 64 bits."""
+    a, b = (k & _WORD_BITS for k in key)
+    v = [a ^ 0x736F6D6570736575, b ^ 0x646F72616E646F6D,
+         a ^ 0x6C7967656E657261, b ^ 0x7465646279746573]  # fmt: skip
+    padded = text + bytes(7 - len(text) % 8) + bytes([len(text) & 0xFF])
+    for at in range(0, len(padded), 8):
+        word = _word(padded, at)
+        v[3] ^= word
+        _rounds(v, 2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    _rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def _rounds(v, count):
+    for _ in range(count):
+        for i, j, left, turn in ((0, 1, 13, 1), (2, 3, 16, 0), (0, 3, 21, 0), (2, 1, 17, 1)):
+            v[i] = v[i] + v[j] & _WORD_BITS
+            v[j] = _turn(v[j], 64 - left) ^ v[i]
+            if turn:
+                v[i] = _turn(v[i], 32)
+
+
+def _crossed(words):
+    """Fingerprints of several features as one; integers are their own fingerprint."""
+    h = _START
+    for word in words:
+        h = (h ^ _MURMUR) ^ _mix((word & _WORD_BITS) * _MURMUR) * _MURMUR & _WORD_BITS
+        h = _mix(_mix(h * _MURMUR) * _MURMUR)
+    return h
+
+
+# core.shapes
+
+
+def _size_of_shapes(shape):
+    """The number of elements, `None` when a size is not known."""
+    total = 1
+    for n in shape:
+        if n is None:
+            return None
+        total *= n
     return total
 
 
-def _einsum(a, b, subscripts):
-    """Sum of products of two arrays over the letters that the result lacks, as a matrix product."""
-    if a.dtype == np.float16:
-        return _einsum(a.astype(np.float32), b.astype(np.float32), subscripts).astype(a.dtype)
-    if a.dtype == np.int8:
-        a, b = a.astype(np.int32), b.astype(np.int32)
-    inputs, out = subscripts.split("->")
-    one, two = inputs.split(",")
-    batch = [s for s in out if s in one and s in two]
-    joined = [s for s in one if s in two and s not in out]
-    first = [s for s in out if s in one and s not in two]
-    second = [s for s in out if s in two and s not in one]
-    a = a.transpose([one.index(s) for s in batch + first + joined])
-    b = b.transpose([two.index(s) for s in batch + joined + second])
-    order = [(batch + first + second).index(s) for s in out]
-    nb, nf, nj = len(batch), len(first), len(joined)
-    lead, rows, inner, columns = a.shape[:nb], a.shape[nb : nb + nf], a.shape[nb + nf :], ()
-    columns = b.shape[nb + nj :]
-    if lead != b.shape[:nb] or inner != b.shape[nb : nb + nj]:
-        raise ValueError(f"einsum {subscripts!r}: sizes of equal letters differ")
-    if not joined:
-        left = a.reshape((*lead, *rows, *(1,) * len(columns)))
-        return (left * b.reshape((*lead, *(1,) * nf, *columns))).transpose(order)
-    if batch and not first and not second and a.dtype.kind != "b":
-        names = "".join(map(chr, range(97, 97 + nb + nj)))
-        return np.einsum(f"{names},{names}->{names[:nb]}", a, b).transpose(order)
-    a = a.reshape((*lead, math.prod(rows), math.prod(inner)))
-    b = b.reshape((*lead, math.prod(inner), math.prod(columns)))
-    return np.matmul(a, b).reshape((*lead, *rows, *columns)).transpose(order)
+_MOST_ELEMENTS = 2**47
 
 
-def _dense(x, kernel, bias, activation):
-    y = np.matmul(_rows(_widen(x)), _widen(kernel))
-    y = _finish(y, _widen(bias), activation)
-    return y.reshape(*x.shape[:-1], kernel.shape[1]).astype(x.dtype, copy=False)
-
-
-def _finish(y, bias, activation):
-    """A product with its bias and activation, in place."""
-    if activation not in (None, "relu"):
-        raise GraphError(f"{str(activation)[:40]!r} is no activation of a product")
-    if bias is not None:
-        y += bias
-    if activation == "relu" and y.size >= _LARGE and y.dtype in (np.float32, np.float64):
-        np.clip(y, 0, np.inf, out=y)
-        y += 0  # -0.0 becomes 0.0
-    elif activation == "relu":
-        np.maximum(y, 0, out=y)
-    return y
-
-
-def _dense_gradient(g, y, x, kernel, activation, wanted):
-    """What `_dense` sends back: by x, kernel and bias, as far as they are wanted."""
-    dtype = g.dtype
-    g, x, kernel = _widen(g), _widen(x), _widen(kernel)
-    if activation == "relu":
-        g = g * (y > 0)
-    flat, parts = _rows(g), []
-    if wanted[0]:
-        parts.append(np.matmul(flat, kernel.T).reshape(x.shape))
-    if wanted[1]:
-        parts.append(np.matmul(_rows(x).T, flat))
-    if wanted[2]:
-        parts.append(flat.sum(axis=0))
-    return tuple([part.astype(dtype, copy=False) for part in parts])
-
-
-def _rectified_gradient(g, y):
-    result = g * (y > 0)
-    rows = _rows(_widen(result))
-    return result, (np.ones(len(rows), rows.dtype) @ rows).astype(g.dtype, copy=False)
-
-
-class _WindowGrid:
-    """Where the windows over an array (batch, spatial..., channels) lie.
-
-    Attributes:
-        out: the number of windows along each axis.
-        pads: what is added before and after each axis.
-        padded: spatial sizes with that.
-    """
-
-    def __init__(self, sizes, window, strides, padding, dilation):
-        per_axis = (padding,) * len(window) if isinstance(padding, str) else padding
-        axes = list(zip(sizes, window, strides, per_axis, dilation, strict=True))
-        self.sizes, self.window = tuple(sizes), tuple(window)
-        self.strides, self.dilation = tuple(strides), tuple(dilation)
-        self.pads = [_pads(*axis) for axis in axes]
-        self.padded = tuple(n + a + b for n, (a, b) in zip(self.sizes, self.pads, strict=True))
-        self.out = tuple(
-            (n - (k - 1) * d - 1) // s + 1
-            for n, (_, k, s, _, d) in zip(self.padded, axes, strict=True)
+def _bounded(op, *dims):
+    """Refuse sizes, worked out from numbers that somebody gave, that no tensor can have."""
+    total = 1
+    for n in dims:
+        total *= n or 1
+    if total > _MOST_ELEMENTS:
+        raise GraphError(
+            f"{op}: a result of shape {dims} would have {total} elements, more than any memory "
+            f"holds ({_MOST_ELEMENTS}); give smaller sizes"
         )
-        spatial = [slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True)]
-        self.interior = (slice(None), *spatial)
-        steps = (*self.window, *self.strides, *self.dilation)
-        if min(steps, default=1) < 1 or min([*sum(self.pads, ()), *self.out], default=0) < 0:
-            raise ValueError(
-                f"windows {self.window} by {self.strides}, {self.dilation} apart, do not fit "
-                f"{self.sizes} with {padding!r}"
-            )
-        self.pointwise = math.prod(self.window) == math.prod(self.strides) == 1
-        self.pointwise = self.pointwise and self.padded == self.sizes
-
-    def pad(self, x, value=0):
-        """`x` with `value` around it."""
-        if self.padded == self.sizes:
-            return x
-        result = np.full((x.shape[0], *self.padded, x.shape[-1]), value, x.dtype)
-        result[self.interior] = x
-        return result
-
-    def view(self, padded):
-        """All windows of a padded array, (batch, out..., window..., channels)."""
-        if padded.shape[1:-1] != self.padded:  # a view of other sizes would leave the array
-            raise ValueError(f"an array of sizes {padded.shape[1:-1]} is no {self.padded}")
-        batch, *space, channel = padded.strides
-        moved = [s * n for s, n in zip(space, self.strides, strict=True)]
-        inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
-        shape = (padded.shape[0], *self.out, *self.window, padded.shape[-1])
-        return np.lib.stride_tricks.as_strided(padded, shape, (batch, *moved, *inside, channel))
-
-    def offsets(self):
-        """For each element of a window its position, and what it sees of all windows."""
-        for position in itertools.product(*map(range, self.window)):
-            spatial = [
-                slice(p * d, p * d + (n - 1) * s + 1, s)
-                for p, d, n, s in zip(position, self.dilation, self.out, self.strides, strict=True)
-            ]
-            yield position, (slice(None), *spatial)
-
-
-def _pads(size, window, stride, pad, dilation):
-    if pad == "valid":
-        return 0, 0
-    if pad != "same":
-        return int(pad[0]), int(pad[1])
-    total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
-    return total // 2, total - total // 2
-
-
-def _images_at_once(batch, bytes_each):
-    """Stretches of images whose columns take so much memory together."""
-    step = max(1, _COLUMN_BYTES // max(bytes_each, 1))
-    return [slice(i, min(i + step, batch)) for i in range(0, batch, step)]
-
-
-def _columns(w, windows, group):
-    """Windows of some images as a matrix (images * out, window * channels of the group)."""
-    view = windows[..., group]
-    inside, elements = view.shape[-1], math.prod(w.window)
-    rows = view.shape[0] * math.prod(w.out)
-    together = inside == windows.shape[-1] and w.dilation[-1] == 1
-    run = inside * w.window[-1] if together else inside
-    if w.pointwise or run >= _SHORT_RUN:
-        return view.reshape(rows, elements * inside)
-    outer, axes = 1 + len(w.window), range(view.ndim)
-    by_column = view.transpose(*axes[outer:], *axes[:outer])
-    return by_column.reshape(elements * inside, rows).T
-
-
-def _by_group(kernel, groups):
-    """The input channels and filters of each group."""
-    inside, filters = kernel.shape[-2], kernel.shape[-1] // groups
-    for i in range(groups):
-        yield slice(i * inside, (i + 1) * inside), slice(i * filters, (i + 1) * filters)
-
-
-def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
-    w = _WindowGrid(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
-    groups = x.shape[-1] // kernel.shape[-2]
-    return _convolv(w, x, kernel, groups, lambda y: _finish(y, bias, activation))
-
-
-def _convolv(w, x, kernel, groups, finish=lambda y: y):
-    """Cross-correlation by columns of windows; each element goes through `finish`, in place."""
-    dtype, filters = x.dtype, kernel.shape[-1]
-    x, kernel = _float32_of_short(x), _float32_of_short(kernel)
-    y = np.empty((x.shape[0], *w.out, filters), x.dtype)
-    if groups > 1 and kernel.shape[-2] == 1:
-        _depthwise(w, x, kernel, y)
-        return finish(y.astype(dtype, copy=False))
-    each = math.prod(w.out) * math.prod(w.window) * kernel.shape[-2] * x.itemsize
-    for part in _images_at_once(len(x), each):
-        windows = w.view(w.pad(x[part]))
-        for inputs, outputs in _by_group(kernel, groups):
-            columns = _columns(w, windows, inputs)
-            matrix = kernel[..., outputs].reshape(columns.shape[1], -1)
-            if groups == 1:
-                np.matmul(columns, matrix, out=y[part].reshape(-1, filters))
-            else:
-                y[part][..., outputs] = np.matmul(columns, matrix).reshape(*y[part].shape[:-1], -1)
-        if x.dtype == dtype:
-            finish(y[part])
-    return y if x.dtype == dtype else finish(y.astype(dtype))
-
-
-def _conv_input_gradient(g, kernel, x, strides, padding, dilation_rate):
-    w = _WindowGrid(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
-    return _spread_over_windows(w, g, kernel, x.shape[-1] // kernel.shape[-2])
-
-
-def _conv_transpose(x, kernel, strides, padding, output_padding, dilation_rate):
-    sizes = []
-    extra = output_padding or (None,) * len(strides)
-    for n, k, s, more, d in zip(
-        x.shape[1:-1], kernel.shape[:-2], strides, extra, dilation_rate, strict=True
-    ):
-        span = (k - 1) * d + 1
-        inner = span if padding == "valid" else span - 2 * (span // 2)
-        smallest = max(span - s, 0) if padding == "valid" else 0
-        sizes.append(n * s + smallest if more is None else (n - 1) * s + inner + more)
-    w = _WindowGrid(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
-    if w.out != x.shape[1:-1]:
-        raise ValueError(f"output_padding={output_padding} does not fit strides={strides}")
-    return _spread_over_windows(w, x, kernel, 1)
-
-
-def _spread_over_windows(w, g, kernel, groups):
-    """What a convolution sends back to its input: each output spread over its window."""
-    dtype, inside = g.dtype, kernel.shape[-2]
-    g, kernel = _float32_of_short(g), _float32_of_short(kernel)
-    channels, by_channel = inside * groups, groups > 1 and inside == 1
-    around = _windows_back(w)
-    if not by_channel and around is not None and kernel.shape[-1] <= 2 * channels:
-        return _convolv(around, g, _turn(kernel, groups), groups).astype(dtype, copy=False)
-    result = np.empty((g.shape[0], *w.sizes, channels), g.dtype)
-    if by_channel:
-        _depthwise_back(w, g, kernel, result)
-        return result.astype(dtype, copy=False)
-    elements = math.prod(w.window)
-    for part in _images_at_once(len(g), math.prod(w.out) * elements * inside * g.itemsize):
-        for inputs, outputs in _by_group(kernel, groups):
-            matrix = kernel[..., outputs].reshape(elements * inside, -1)
-            columns = np.matmul(g[part][..., outputs].reshape(-1, matrix.shape[1]), matrix.T)
-            if w.pointwise:
-                result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
-                continue
-            columns = columns.reshape(-1, *w.out, *w.window, inside)
-            padded = np.zeros((len(columns), *w.padded, inside), g.dtype)
-            for position, window in w.offsets():
-                padded[window] += columns[(*(slice(None),) * (len(w.window) + 1), *position)]
-            result[part][..., inputs] = padded[w.interior]
-    return result.astype(dtype, copy=False)
-
-
-def _windows_back(w):
-    """Where the gradient of an element gathers from; `None` where windows are not neighbours."""
-    reaches = [(k - 1) * d for k, d in zip(w.window, w.dilation, strict=True)]
-    around = [(r - a, r - b) for r, (a, b) in zip(reaches, w.pads, strict=True)]
-    if max(w.strides) > 1 or min(map(min, around)) < 0:
-        return None
-    return _WindowGrid(w.out, w.window, w.strides, around, w.dilation)
-
-
-def _turn(kernel, groups):
-    """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
-    rank = kernel.ndim - 2
-    parted = kernel[(slice(None, None, -1),) * rank].reshape(*kernel.shape[:-1], groups, -1)
-    back = parted.transpose(*range(rank), rank + 2, rank + 1, rank)
-    return back.reshape(*kernel.shape[:rank], kernel.shape[-1] // groups, -1)
-
-
-def _conv_kernel_gradient(x, g, kernel_size, groups, strides, padding, dilation_rate):
-    w = _WindowGrid(x.shape[1:-1], kernel_size, strides, padding, dilation_rate)
-    dtype, inside = x.dtype, x.shape[-1] // groups
-    x, g = _float32_of_short(x), _float32_of_short(g)
-    result = np.zeros((*w.window, inside, g.shape[-1]), x.dtype)
-    if groups > 1 and inside == 1:
-        _depthwise_kernel(w, x, g, result)
-        return result.astype(dtype, copy=False)
-    each = math.prod(w.out) * math.prod(w.window) * inside * x.itemsize
-    for part in _images_at_once(len(x), each):
-        windows = w.view(w.pad(x[part]))
-        for inputs, outputs in _by_group(result, groups):
-            columns = _columns(w, windows, inputs)
-            matrix = g[part][..., outputs].reshape(columns.shape[0], -1)
-            product = np.matmul(columns.T, matrix)
-            result[..., outputs] += product.reshape(*w.window, inside, -1)
-    return result.astype(dtype, copy=False)
-
-
-def _multiply(kernel, channels):
-    """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
-    return kernel.reshape(*kernel.shape[:-2], channels, -1)
-
-
-def _depthwise(w, x, kernel, y):
-    padded, weights = w.pad(x), _multiply(kernel, x.shape[-1])
-    total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
-    total[...] = 0
-    for position, window in w.offsets():
-        total += padded[window][..., None] * weights[position]
-
-
-def _depthwise_back(w, g, kernel, result):
-    weights = _multiply(kernel, result.shape[-1])
-    by_multiplier = g.reshape(*g.shape[:-1], *weights.shape[-2:])
-    padded = np.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
-    for position, window in w.offsets():
-        padded[window] += (by_multiplier * weights[position]).sum(axis=-1)
-    result[...] = padded[w.interior]
-
-
-def _depthwise_kernel(w, x, g, result):
-    padded = w.pad(x)
-    by_multiplier = g.reshape(*g.shape[:-1], x.shape[-1], -1)
-    outer = tuple(range(by_multiplier.ndim - 2))
-    for position, window in w.offsets():
-        product = padded[window][..., None] * by_multiplier
-        result[(*position, 0)] = product.sum(axis=outer).reshape(-1)
-
-
-def _pool(x, pool_size, strides, padding):
-    return _WindowGrid(x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
-
-
-def _lowest(dtype):
-    return {"f": -np.inf, "b": False}[dtype.kind] if dtype.kind in "fb" else np.iinfo(dtype).min
-
-
-def _max_pool(x, pool_size, strides, padding):
-    w = _pool(x, pool_size, strides, padding)
-    padded = w.pad(x, _lowest(x.dtype))
-    return np.maximum.reduce([padded[window] for _, window in w.offsets()])
-
-
-def _first_maxima(w, x, y):
-    """For each element of a window what it sees, and where it is the first to equal the maximum."""
-    padded = w.pad(x, _lowest(x.dtype))
-    still_open = np.ones(y.shape, bool)
-    for _, window in w.offsets():
-        is_first = padded[window] == y
-        is_first &= still_open
-        still_open ^= is_first
-        yield window, is_first
-
-
-def _max_pool_gradient(g, x, y, pool_size, strides, padding):
-    w = _pool(x, pool_size, strides, padding)
-    total = np.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
-    for window, is_first in _first_maxima(w, x, y):
-        total[window] += np.where(is_first, g, g.dtype.type(0))
-    return np.ascontiguousarray(total[w.interior])
-
-
-def _max_pool_pick(values, x, y, pool_size, strides, padding):
-    w = _pool(x, pool_size, strides, padding)
-    padded, result = w.pad(values), np.zeros(y.shape, values.dtype)
-    for window, is_first in _first_maxima(w, x, y):
-        np.copyto(result, padded[window], where=is_first)
-    return result
-
-
-def _max_pool_with_argmax(x, pool_size, strides, padding):
-    w = _pool(x, pool_size, strides, padding)
-    images = np.arange(int(np.prod(x.shape[1:]))).reshape((1, *x.shape[1:])) + np.zeros_like(x, int)
-    # behind all elements, so that of equal ones the first is inside
-    padded, indices = w.pad(x, _lowest(x.dtype)), w.pad(images, -1)
-    values = np.stack([padded[window] for _, window in w.offsets()], -1)
-    positions = np.stack([indices[window] for _, window in w.offsets()], -1)
-    order = np.argsort(positions < 0, axis=-1, kind="stable")
-    values, positions = (np.take_along_axis(a, order, -1) for a in (values, positions))
-    best = np.argmax(values, axis=-1)[..., None]
-    return tuple(np.take_along_axis(a, best, -1)[..., 0] for a in (values, positions))
-
-
-def _add_at_argmax(g, argmax, x):
-    total = np.zeros((len(x), int(np.prod(x.shape[1:]))), np.result_type(g.dtype, np.float32))
-    rows = len(x), int(np.prod(g.shape[1:]))
-    np.add.at(total, (np.arange(len(x))[:, None], argmax.reshape(rows)), g.reshape(rows))
-    return total.astype(g.dtype).reshape(x.shape)
-
-
-def _take_at_argmax(values, argmax):
-    rows = values.reshape(len(values), int(np.prod(values.shape[1:])))
-    indices = argmax.reshape(len(argmax), int(np.prod(argmax.shape[1:])))
-    return np.take_along_axis(rows, indices, axis=1).reshape(argmax.shape)
-
-
-def _channel_window_sums(x, radius):
-    channels = x.shape[-1]
-    radius = min(radius, channels)
-    sums = np.zeros(x.shape, np.float32 if x.dtype.itemsize == 2 else x.dtype)
-    for shift in range(-radius, radius + 1):
-        inside = slice(max(-shift, 0), min(channels - shift, channels))
-        sums[..., inside] += x[..., inside.start + shift : inside.stop + shift]
-    return sums.astype(x.dtype)
-
-
-def _window_counts(w, dtype):
-    """How many positions of each window lie inside the array, (out..., 1)."""
-    inside = np.ones((1, *w.sizes, 1))
-    padded = w.pad(inside)[0]
-    return sum(padded[window[1:]] for _, window in w.offsets()).astype(dtype)
-
-
-def _average_pool(x, pool_size, strides, padding):
-    w = _pool(x, pool_size, strides, padding)
-    padded = w.pad(x)
-    parts = [padded[window] for _, window in w.offsets()]
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    if w.padded != w.sizes:
-        return total / _window_counts(w, x.dtype)
-    return total * x.dtype.type(1 / math.prod(w.window))
-
-
-def _average_pool_gradient(g, x, pool_size, strides, padding):
-    w = _pool(x, pool_size, strides, padding)
-    padded = w.padded != w.sizes
-    factor = g.dtype.type(1 / math.prod(w.window))
-    share = g / _window_counts(w, g.dtype) if padded else g * factor
-    total = np.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
-    for _, window in w.offsets():
-        total[window] += share
-    return np.ascontiguousarray(total[w.interior])
-
-
-def _patch_places(dims, size, strides, dilation):
-    """For each element of a patch its number and what it sees, and the counts of patches."""
-    axes = list(zip(dims, size, strides, dilation, strict=True))
-    counts = [max(0, (n - (k - 1) * d - 1) // s + 1) for n, k, s, d in axes]
-    windows = []
-    for offset in itertools.product(*map(range, size)):
-        spatial = [
-            slice(o * d, o * d + (c - 1) * s + 1, s) if c else slice(0, 0)
-            for o, c, (_, _, s, d) in zip(offset, counts, axes, strict=True)
-        ]
-        windows.append((slice(None), *spatial))
-    return counts, windows
-
-
-def _weighted_pixels(x, rows, columns, **settings):
-    batch, height, width, channels = x.shape
-    x = np.matmul(rows, x.reshape(batch, height, width * channels))
-    return np.matmul(columns, x.reshape(batch, len(rows), width, channels))
-
-
-def _extract_patches(x, size, strides, dilation):
-    counts, windows = _patch_places(x.shape[1:-1], size, strides, dilation)
-    parts = np.stack([x[window] for window in windows], axis=-2)
-    return parts.reshape(x.shape[0], *counts, math.prod(size) * x.shape[-1])
-
-
-def _patches_sum(g, x, size, strides, dilation):
-    out = np.zeros(x.shape, g.dtype)
-    parts = g.reshape(*g.shape[:-1], math.prod(size), x.shape[-1])
-    for number, window in enumerate(_patch_places(x.shape[1:-1], size, strides, dilation)[1]):
-        out[window] += parts[..., number, :]
+
+
+def _canonical_axis(axis, rank, op="operation"):
+    """`axis` counted from the front."""
+    number = axis.__index__()
+    if not -rank <= number < rank:
+        raise GraphError(
+            f"{op}: axis {number} is out of range for a tensor of rank {rank}; "
+            f"valid axes are {-rank} to {rank - 1}"
+        )
+    return number % rank
+
+
+def _canonical_axes(axis, rank, op="operation"):
+    # All axes that `axis` (an int, a sequence, or `None` for all) names, counted from the front.
+    if axis is None:
+        return tuple(range(rank))
+    if hasattr(axis, "__index__") and not isinstance(axis, list | tuple):
+        return (_canonical_axis(axis, rank, op),)
+    axes = tuple(_canonical_axis(a, rank, op) for a in axis)
+    if len(set(axes)) != len(axes):
+        raise GraphError(f"{op}: axis {tuple(axis)} names an axis twice")
+    return axes
+
+
+def _broadcast_dim(a, b):
+    if a == b or b == 1:
+        yield a
+    elif a == 1:
+        yield b
+    elif a is None or b is None:
+        yield a if b is None else b
+
+
+def _broadcast_dims(*shapes, op="operation"):
+    """The shape that all of `shapes` broadcast to, by NumPy's rule."""
+    rank = max((len(s) for s in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for i, n in enumerate(shape, rank - len(shape)):
+            joined = tuple(_broadcast_dim(result[i], n))
+            if not joined:
+                listed = ", ".join(str(tuple(s)) for s in shapes)
+                raise GraphError(f"{op}: shapes {listed} do not broadcast")
+            result[i] = joined[0]
+    return tuple(result)
+
+
+def _as_float_array(x):
+    """The array `x`, in the default float if its elements are whole numbers or bools."""
+    return x.astype(_ElementType(_floatx()).dtype) if x.dtype.kind in "iub" else x
+
+
+# graph.control_flow.custom_gradient
+
+
+def _with_gradient(*arrays, backward, results, sources, given):
+    """The first `results` arrays as they are."""
+    return tuple(arrays[:results])
+
+
+# graph.control_flow.tensor_array_elements
+
+
+def _blanks(shape, dtype):
+    """What positions hold that were never written: zeros, or empty texts."""
+    return np.zeros(shape, dtype)
+
+
+def _tensor_array_write(buffer, index, value, *, grows):
+    """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed."""
+    i, n = int(index), buffer.shape[0]
+    # NumPy takes -1 for the last row; here it is an error, as in TensorFlow.
+    if i < 0 or (i >= n and not grows):
+        raise GraphError(
+            f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with "
+            "dynamic_size=True"
+        )
+    if buffer.size and buffer.shape[1:] != value.shape:
+        raise GraphError(
+            f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
+            f"{value.shape}; all have one shape, with infer_shape=False as well"
+        )
+    # A copy, as the array before the write stays in use: tapes hold it, and so may the user. Loops
+    # over `range` that write row i are rewritten without it, by `loop_to_scan`.
+    out = _blanks((max(n, i + 1), *value.shape), buffer.dtype)
+    if buffer.size:
+        out[:n] = buffer
+    out[i, ...] = value  # without the dots a text would be stored as an array of one
     return out
 
 
-# ---------------------------------------------------------------------- layers' own operations
+def _tensor_array_without(g, index, like):
+    """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
+    # The buffer before the first write had sizes of 0, so it has nothing to give a gradient for.
+    if not like.size:
+        return np.zeros(like.shape, g.dtype)
+    # A growing array was shorter before. A copy, as others may add up the same gradient.
+    out = g[: like.shape[0]].copy()
+    if int(index) < len(out):
+        out[int(index)] = 0
+    return out
 
 
-def _statistics(x, axes, centred):
-    """x - mean, mean and variance; of what is not centred the mean counts as 0."""
-    mean = x.mean(axis=axes, keepdims=True)
-    mean = mean if centred else np.zeros_like(mean)
-    deviations = x - mean
-    return deviations, mean, np.square(deviations).mean(axis=axes, keepdims=True)
+def _tensor_array_padded(g, index, like):
+    """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
+    out = np.zeros(like.shape, g.dtype)
+    if g.size:
+        out[: len(g)] = g
+        if int(index) < len(out):
+            out[int(index)] = 0
+    return out
 
 
-def _normalized_axes(x, axis, over_batch):
-    return tuple(i for i in range(x.ndim) if i not in axis) if over_batch else tuple(axis)
+def _tensor_array_read(buffer, index):
+    """The value at the position `index`."""
+    i = int(index)
+    if not 0 <= i < buffer.shape[0]:
+        raise GraphError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
+    # With the dots an element of rank 0 is an array, not a NumPy scalar.
+    return buffer[i, ...]
 
 
-def _along(vector, x, axis):
-    """A vector of the normalized axes, to be broadcast against `x`."""
-    shape = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
-    return None if vector is None else _widen(vector).reshape(shape)
+def _tensor_array_placed(g, index, like):
+    """Zeros in the shape of `like` with `g` at the position `index`."""
+    out = np.zeros(like.shape, g.dtype)
+    out[int(index)] = g
+    return out
 
 
-def _normalization(x, scale, offset, axis, epsilon, over_batch, centred=True):
-    axes = _normalized_axes(x, axis, over_batch)
-    y, mean, variance = _statistics(_widen(x), axes, centred)
-    y *= 1 / np.sqrt(variance + y.dtype.type(epsilon))
-    if scale is not None:
-        y *= _along(scale, x, axis)
-    if offset is not None:
-        y += _along(offset, x, axis)
-    y = y.astype(x.dtype, copy=False)
-    if not over_batch:
-        return y
-    vector, dtype = tuple(x.shape[i] for i in axis), (x if scale is None else scale).dtype
-    return y, mean.reshape(vector).astype(dtype), variance.reshape(vector).astype(dtype)
+# graph.control_flow.while_loop
 
 
-def _normalization_gradient(
-    g, x, scale, by_mean, by_variance, axis, epsilon, over_batch, centred=True
-):
-    """By x, by the scale and by the offset.
-
-    With h = g * scale and n = (x - mean) / d the first is (h - mean(h) - n * mean(h * n)) / d, and
-    for the moments (by_mean + 2 n d * by_variance) / count more.
-    """
-    dtype, kind = x.dtype, (x if scale is None else scale).dtype
-    axes, floats = _normalized_axes(x, axis, over_batch), _widen(g)
-    scale, by_mean, by_variance = (_along(v, x, axis) for v in (scale, by_mean, by_variance))
-    n, _, variance = _statistics(_widen(x), axes, centred)
-    factor = 1 / np.sqrt(variance + n.dtype.type(epsilon))
-    n *= factor
-    product = floats * n
-    h, weighted = (floats, product) if scale is None else (floats * scale, product * scale)
-    grad, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
-    level = level if centred else np.zeros_like(level)
-    count = math.prod(x.shape[a] for a in axes)
-    if by_mean is not None:
-        level = level - by_mean / (factor * count)
-    if by_variance is not None:
-        grad = grad - 2 * by_variance / (factor * factor * count)
-    n *= grad
-    n += level
-    result = h - n
-    result *= factor
-    outer = tuple(i for i in range(x.ndim) if i not in axis)
-    vectors = [part.sum(axis=outer).astype(kind, copy=False) for part in (product, floats)]
-    return (result.astype(dtype, copy=False), *vectors)
+def _cut_to_sizes(x, sizes, *, dims):
+    """The first elements of `x` along each axis, as many as `sizes` (rank,) says."""
+    return x[tuple(slice(int(n)) for n in sizes)]
 
 
-def _over_root(deviations, axis, epsilon):
-    """`deviations` over the root of their mean square, and the factor for that."""
-    mean = np.square(deviations).mean(axis=axis, keepdims=True)
-    factor = 1 / np.sqrt(mean + deviations.dtype.type(epsilon))
-    return deviations * factor, factor
+def _padded_like(x, like):
+    """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""
+    out = np.zeros(like.shape, x.dtype)
+    out[tuple(map(slice, x.shape))] = x
+    return out
 
 
-def _standardize(x, axis, epsilon, centred=True):
-    floats = _widen(x)
-    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
-    return _over_root(deviations, axis, epsilon)[0].astype(x.dtype, copy=False)
+# kernels.attention.attention_reference
 
 
-def _standardized_gradient(g, x, axis, epsilon, centred=True):
-    floats, g = _widen(x), _widen(g)
-    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
-    y, factor = _over_root(deviations, axis, epsilon)
-    along = g - g.mean(axis=axis, keepdims=True) if centred else g
-    grad = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
-    return grad.astype(x.dtype, copy=False)
+_MOST_SCORES = 1 << 22
+
+
+def _pieces(q, k):
+    """Stretches of samples whose scores are made together."""
+    each = max(1, q.shape[1] * q.shape[2] * k.shape[1])
+    count = max(1, _MOST_SCORES // each)
+    return [slice(i, i + count) for i in range(0, max(1, len(q)), count)]
+
+
+def _of(mask, piece):
+    return mask if mask is None or len(mask) == 1 else mask[piece]
 
 
 def _by_head(x, heads):
     """(batch, length, heads, size) as (batch, heads, length, size); shared heads are repeated."""
-    group, x = heads // x.shape[2], x.transpose(0, 2, 1, 3)
+    group = heads // x.shape[2]
+    x = x.transpose(0, 2, 1, 3)
     return x if group == 1 else x.repeat(group, axis=1)
 
 
 def _shares(q, k, mask, scale, causal):
-    """What part of each value a query takes, by head; 0 where it sees none."""
+    # What part of each value a query takes, (batch, heads, targets, sources); 0 if it sees none.
     s = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
     if causal:
-        visible = np.tril(np.ones(s.shape[2:], bool))
-        mask = visible if mask is None else mask & visible
+        causal_mask = np.tril(np.ones(s.shape[2:], bool))
+        mask = causal_mask if mask is None else mask & causal_mask
     if mask is not None:
         s = np.where(mask, s, s.dtype.type(-np.inf))
     top = s.max(axis=-1, keepdims=True)
@@ -1582,50 +1366,968 @@ def _shares(q, k, mask, scale, causal):
     return s
 
 
-def _attention(q, k, v, mask, scale, causal):
-    dtype, heads = q.dtype, q.shape[2]
-    q, k, v = (_by_head(_widen(x), heads) for x in (q, k, v))
-    y = np.matmul(_shares(q, k, mask, scale, causal), v).transpose(0, 2, 1, 3)
-    return np.ascontiguousarray(y).astype(dtype, copy=False)
+def _attention_of_attention_reference(q, k, v, mask, scale, causal):
+    """(batch, targets, heads, value size), laid out in this order."""
+    y = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
+    heads = q.shape[2]
+    for piece in _pieces(q, k):
+        one, two, values = (_by_head(x[piece], heads) for x in (q, k, v))
+        p = _shares(one, two, _of(mask, piece), scale, causal)
+        y[piece] = np.matmul(p, values).transpose(0, 2, 1, 3)
+    return y
 
 
-def _attention_gradient(g, q, k, v, mask, scale, causal):
-    dtype, heads, groups = q.dtype, q.shape[2], k.shape[2]
-    g, q, k, v = (_by_head(_widen(x), heads) for x in (g, q, k, v))
+def _attention_gradient_of_attention_reference(g, q, k, v, mask, scale, causal):
+    """Gradients by q, k and v."""
+    results = tuple(np.empty(x.shape, x.dtype) for x in (q, k, v))
+    for piece in _pieces(q, k):
+        inputs = tuple(x[piece] for x in (g, q, k, v))
+        gradients = _gradient(inputs, _of(mask, piece), scale, causal)
+        for result, part in zip(results, gradients, strict=True):
+            result[piece] = _summed(part, result.shape[2])
+    return results
+
+
+def _gradient(inputs, mask, scale, causal):
+    g, q, k, v = (_by_head(x, inputs[1].shape[2]) for x in inputs)
     p = _shares(q, k, mask, scale, causal)
     by_v = np.matmul(p.swapaxes(2, 3), g)
     grads = np.matmul(g, v.swapaxes(2, 3))
     grads *= p
     grads -= p * grads.sum(axis=-1, keepdims=True)
     grads *= grads.dtype.type(scale)
-    parts = []
-    for part, count in (
-        (np.matmul(grads, k), heads),
-        (np.matmul(grads.swapaxes(2, 3), q), groups),
-        (by_v, groups),
+    return np.matmul(grads, k), np.matmul(grads.swapaxes(2, 3), q), by_v
+
+
+def _summed(x, heads):
+    """(batch, length, heads, size) of what is by head, heads that share one summed."""
+    batch, every, length, size = x.shape
+    if every != heads:
+        x = x.reshape(batch, heads, every // heads, length, size).sum(axis=2)
+    return x.transpose(0, 2, 1, 3)
+
+
+# kernels.coding.beam_search
+
+
+def _log_sum(a, b):
+    """log(exp(a) + exp(b))."""
+    low, high = (a, b) if a < b else (b, a)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def _best_labels(chances, blank, width):
+    """The best label sequences of one row, each with the log of its chance, best first."""
+    # prefix -> log chance of its paths that end in a blank, and of those that end in its last label
+    beams = {(): (0.0, -math.inf)}
+    for step in chances.tolist():
+        grown = {}
+        for prefix, (in_blank, in_label) in beams.items():
+            either = _log_sum(in_blank, in_label)
+            _put(grown, prefix, either + step[blank], -math.inf)
+            for label, score in enumerate(step):
+                if label == blank:
+                    continue
+                if prefix and label == prefix[-1]:
+                    _put(grown, prefix, -math.inf, in_label + score)
+                    _put(grown, (*prefix, label), -math.inf, in_blank + score)
+                else:
+                    _put(grown, (*prefix, label), -math.inf, either + score)
+        beams = dict(sorted(grown.items(), key=lambda item: -_log_sum(*item[1]))[:width])
+    return [(prefix, _log_sum(*both)) for prefix, both in beams.items()]
+
+
+def _put(beams, prefix, in_blank, in_label):
+    before = beams.get(prefix, (-math.inf, -math.inf))
+    beams[prefix] = _log_sum(before[0], in_blank), _log_sum(before[1], in_label)
+
+
+# kernels.convolution.sliding_windows
+
+
+def _reach(window, dilation):
+    """How many positions a window of `window` elements, `dilation` apart, spans."""
+    return (window - 1) * dilation + 1
+
+
+def _output_size(size, window, stride, pad, dilation=1):
+    """The number of windows along an axis of `size`; `pad` is "valid", "same" or a pair."""
+    if pad == "same":
+        return -(-size // stride)
+    before, after = (0, 0) if pad == "valid" else pad
+    return (size + before + after - _reach(window, dilation)) // stride + 1
+
+
+def _pad_pair(size, window, stride, pad, dilation=1):
+    """Positions added before and after an axis; with "same" the far side gets the extra one."""
+    if pad == "valid":
+        return (0, 0)
+    if pad != "same":
+        return (pad[0], pad[1])
+    # The window that reaches farthest is the last one, so only its end needs padding.
+    count = -(-size // stride)
+    total = max((count - 1) * stride + _reach(window, dilation) - size, 0)
+    return (total // 2, total - total // 2)
+
+
+def _per_axis(padding, rank):
+    """`padding` as one entry for each of `rank` axes."""
+    return (padding,) * rank if isinstance(padding, str) else tuple(padding)
+
+
+class _Windows:
+    """Where the windows over one array lie."""
+
+    __slots__ = (
+        "_facts", "_fits", "dilation", "out", "padded", "pads", "sizes", "strides", "window",
+    )  # fmt: skip
+
+    def __init__(self, sizes, window, strides, padding, dilation):
+        axes = list(
+            zip(sizes, window, strides, _per_axis(padding, len(window)), dilation, strict=True)
+        )
+        self.sizes, self.window = tuple(sizes), tuple(window)
+        self.strides, self.dilation = tuple(strides), tuple(dilation)
+        self.out = tuple(_output_size(*axis) for axis in axes)
+        self.pads = tuple(_pad_pair(*axis) for axis in axes)
+        self.padded = tuple(n + a + b for n, (a, b) in zip(self.sizes, self.pads, strict=True))
+        self._facts = self.sizes, self.window, self.strides, self.pads, self.dilation, self.out
+        self._fits = all(
+            min(s, d) > 0 and (n - 1) * s + _reach(k, d) <= m
+            for n, s, k, d, m in zip(
+                self.out, self.strides, self.window, self.dilation, self.padded, strict=True
+            )
+        )
+
+    def __eq__(self, other):
+        return isinstance(other, _Windows) and self._facts == other._facts
+
+    def __hash__(self):
+        return hash(self._facts)
+
+    @property
+    def has_padding(self):
+        """Whether any axis is padded."""
+        return self.padded != self.sizes
+
+    def pad(self, x, value=0):
+        """`x` with `value` around it; `x` itself where nothing is padded."""
+        if not self.has_padding:
+            return x
+        shape = (x.shape[0], *self.padded, x.shape[-1])
+        result = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
+        result[self.interior] = x
+        return result
+
+    @property
+    def overlap(self):
+        """Whether an element may lie in several windows."""
+        return any(
+            _reach(n, d) > s
+            for n, s, d in zip(self.window, self.strides, self.dilation, strict=True)
+        )
+
+    @property
+    def tiles(self):
+        """Whether each element of the padded array lies in exactly one window."""
+        sizes = tuple(n * k for n, k in zip(self.out, self.window, strict=True))
+        # Dilated windows leave elements out, unless they have a single one.
+        dense = all(d == 1 or k == 1 for d, k in zip(self.dilation, self.window, strict=True))
+        return dense and self.strides == self.window and self.padded == sizes
+
+    @property
+    def pointwise(self):
+        """Whether each window is one element of the array, so that a convolution is a product."""
+        return not self.has_padding and all(n == 1 for n in self.window)
+
+    @property
+    def interior(self):
+        """Index of the array inside its padded copy."""
+        spatial = tuple(slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True))
+        return (slice(None), *spatial)
+
+    def view(self, padded):
+        """All windows of a padded array as a view (batch, out..., window..., channels)."""
+        batch, *space, channel = padded.strides
+        moved = [s * n for s, n in zip(space, self.strides, strict=True)]
+        inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
+        # A view that reaches beyond the array would read whatever lies there.
+        if padded.shape[1:-1] != self.padded or not self._fits:
+            raise ValueError(
+                f"windows {self.window} by {self.strides}, elements {self.dilation} apart, do not "
+                f"fit an array of sizes {padded.shape[1:-1]}"
+            )
+        return np.lib.stride_tricks.as_strided(
+            padded,
+            shape=(padded.shape[0], *self.out, *self.window, padded.shape[-1]),
+            strides=(batch, *moved, *inside, channel),
+        )
+
+    def offset(self, position):
+        """Index into a padded array of what the element at `position` of all windows sees."""
+        spatial = tuple(
+            # The end is right behind the last element: a later one may be outside of the array.
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(position, self.dilation, self.out, self.strides, strict=True)
+        )
+        return (slice(None), *spatial)
+
+
+_placed = functools.lru_cache(maxsize=1024)(_Windows)
+
+# kernels.convolution.conv_reference
+
+
+_COLUMN_BYTES = 1 << 18
+_SHORT_RUN = 16
+
+
+def _sum_dtype(dtype):
+    """The dtype to sum in."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind in "fV" else dtype
+
+
+def _factor(dtype):
+    """The dtype to multiply matrices in: cuBLAS sums short floats as float32 by itself."""
+    return _sum_dtype(dtype)
+
+
+def _chunks(batch, bytes_each):
+    # On a GPU each part would be several launches, so all images are one part.
+    step = max(1, _COLUMN_BYTES // max(bytes_each, 1))
+    for start in range(0, batch, max(step, 1)):
+        yield slice(start, min(start + step, batch))
+
+
+def _windows_of(w, x):
+    """What gives the windows of a part of the images, as a view that holds until the next part."""
+    room = []  # the first part with padding, which is the largest, and its windows
+    has_padding, interior = w.has_padding, w.interior
+
+    def windows(part):
+        # Padding stays zero from one part to the next, so only the inside is copied again.
+        if not room:
+            room.append(w.pad(x[part]) if has_padding else x)
+            room.append(w.view(room[0]))
+        elif has_padding:
+            room[0][: part.stop - part.start][interior] = x[part]
+        return room[1][: part.stop - part.start] if has_padding else room[1][part]
+
+    return windows
+
+
+def _columns(w, windows, group):
+    """Windows of some images as a matrix (images * out, window * channels of the group)."""
+    view = windows[..., group]
+    rows = view.shape[0] * math.prod(w.out)
+    inside = view.shape[-1]
+    if not _is_pointwise(w) and _run(w, inside, windows.shape[-1]) < _SHORT_RUN:
+        # Copied by columns, each copy runs along the image, which is long where windows are narrow.
+        # The transpose is a view, and BLAS takes either order.
+        axes = range(view.ndim)
+        outer = 1 + len(w.window)
+        column_by_column = view.transpose(*axes[outer:], *axes[:outer])
+        return column_by_column.reshape(math.prod(w.window) * inside, rows).T
+    return view.reshape(rows, math.prod(w.window) * inside)
+
+
+def _run(w, inside, channels):
+    """How many numbers of a window lie side by side, of `inside` of all `channels`."""
+    together = inside == channels and w.dilation[-1] == 1
+    return inside * w.window[-1] if together else inside
+
+
+def _all_columns(w, x, part, groups, windows_of):
+    """The columns of each group of channels, of a part of the images."""
+    windows = None
+    for group in groups:
+        columns = None
+        if columns is None:
+            # The view serves all groups of channels, but not beyond this part.
+            windows = windows_of(part) if windows is None else windows
+            columns = _columns(w, windows, group)
+        yield columns
+
+
+def _is_pointwise(w):
+    return math.prod(w.window) == 1 and math.prod(w.strides) == 1 and not w.has_padding
+
+
+def _groups(kernel, groups):
+    """(input channels, filters) of each group."""
+    inside, filters = kernel.shape[-2], kernel.shape[-1] // groups
+    for i in range(groups):
+        yield slice(i * inside, (i + 1) * inside), slice(i * filters, (i + 1) * filters)
+
+
+def _conv_of_conv_reference(w, x, kernel, groups, finish=lambda y: y):
+    """Cross-correlation of `x` with `kernel`, (batch, out..., filters)."""
+    dtype = x.dtype
+    by_channel = groups > 1 and kernel.shape[-2] == 1
+    worked = _sum_dtype(dtype) if by_channel else _factor(dtype)
+    x, kernel = x.astype(worked, copy=False), kernel.astype(worked, copy=False)
+    y = np.empty((x.shape[0], *w.out, kernel.shape[-1]), worked)
+    if by_channel:
+        _depthwise(w, x, kernel, y)
+        return finish(y.astype(dtype, copy=False))
+    elements = math.prod(w.window)
+    each = math.prod(w.out) * elements * kernel.shape[-2] * x.itemsize
+    at_once = worked != dtype
+    parts = list(_groups(kernel, groups))
+    inputs, windows_of = [inside for inside, _ in parts], _windows_of(w, x)
+    for part in _chunks(x.shape[0], each):
+        made_columns = _all_columns(w, x, part, inputs, windows_of)
+        for (_, filters), columns in zip(parts, made_columns, strict=True):
+            matrix = kernel[..., filters].reshape(columns.shape[1], -1)
+            if groups == 1:
+                # Without groups a part of the result is contiguous, and the product goes straight
+                # there.
+                np.matmul(columns, matrix, out=y[part].reshape(-1, kernel.shape[-1]))
+            else:
+                sums = np.matmul(columns, matrix)
+                y[part][..., filters] = sums.reshape(*y[part].shape[:-1], -1)
+        # While it is in the cache. Short floats are rounded first, so they wait for the end.
+        if not at_once:
+            finish(y[part])
+    return finish(y.astype(dtype, copy=False)) if at_once else y
+
+
+def _conv_input_gradient_of_conv_reference(w, g, kernel, groups):
+    """What `conv` sends back to its input: each output spread over its window."""
+    dtype = g.dtype
+    by_channel = groups > 1 and kernel.shape[-2] == 1
+    sum_dtype = _sum_dtype(dtype)
+    worked = sum_dtype if by_channel else _factor(dtype)
+    g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
+    channels = kernel.shape[-2] * groups
+    if not by_channel:
+        # The gradient is a convolution with the turned kernel. It copies windows of the outputs, so
+        # it is for kernels that do not have far more filters than channels.
+        around = _windows_back(w)
+        if around is not None and kernel.shape[-1] <= 2 * channels:
+            return _conv_of_conv_reference(
+                around, g, _turn_of_conv_reference(kernel, groups), groups
+            ).astype(dtype, copy=False)
+    result = np.empty((g.shape[0], *w.sizes, channels), sum_dtype)
+    if by_channel:
+        _depthwise_back(w, g, kernel, result)
+        return result.astype(dtype, copy=False)
+    elements = math.prod(w.window)
+    each = math.prod(w.out) * elements * kernel.shape[-2] * g.itemsize
+    for part in _chunks(g.shape[0], each):
+        for inputs, filters in _groups(kernel, groups):
+            matrix = kernel[..., filters].reshape(elements * kernel.shape[-2], -1)
+            rows = g[part][..., filters].reshape(-1, matrix.shape[1])
+            columns = np.matmul(rows, matrix.T)
+            # Overlapping windows are summed in float32, and the sum is rounded once, as one product
+            # would.
+            columns = columns.astype(sum_dtype, copy=False)
+            if _is_pointwise(w):
+                result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
+                continue
+            columns = columns.reshape(-1, *w.out, *w.window, kernel.shape[-2])
+            result[part][..., inputs] = _summed_windows(w, columns)
+    return result.astype(dtype, copy=False)
+
+
+def _windows_back(w):
+    """Where the gradient of an element gathers from: windows over the padded outputs."""
+    reaches = [_reach(k, d) - 1 for k, d in zip(w.window, w.dilation, strict=True)]
+    around = [(r - a, r - b) for r, (a, b) in zip(reaches, w.pads, strict=True)]
+    if max(w.strides) > 1 or min(map(min, around)) < 0:
+        return None
+    return _placed(w.out, w.window, w.strides, tuple(around), w.dilation)
+
+
+def _turn_of_conv_reference(kernel, groups):
+    """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
+    rank = kernel.ndim - 2
+    # The first window that covers an input sees it under its last offset, the last one under its
+    # first, so offsets come in falling order.
+    turned = kernel[(slice(None, None, -1),) * rank]
+    parted = turned.reshape(*kernel.shape[:-1], groups, -1)
+    back = parted.transpose(*range(rank), rank + 2, rank + 1, rank)
+    return back.reshape(*kernel.shape[:rank], kernel.shape[-1] // groups, -1)
+
+
+def _summed_windows(w, columns):
+    """Add up windows (batch, out..., window..., channels) where they overlap, less padding."""
+    rank = len(w.window)
+    padded = np.zeros((columns.shape[0], *w.padded, columns.shape[-1]), columns.dtype)
+    outs = (slice(None),) * (rank + 1)
+    for position in itertools.product(*map(range, w.window)):
+        padded[w.offset(position)] += columns[(*outs, *position)]
+    return padded[w.interior]
+
+
+def _conv_kernel_gradient_of_conv_reference(w, x, g, groups):
+    """What `conv` sends back to its kernel: (window..., channels // groups, filters)."""
+    dtype = x.dtype
+    inside = x.shape[-1] // groups
+    by_channel = groups > 1 and inside == 1
+    worked = _sum_dtype(dtype) if by_channel else _factor(dtype)
+    x, g = x.astype(worked, copy=False), g.astype(worked, copy=False)
+    result = np.zeros((*w.window, inside, g.shape[-1]), worked)
+    if by_channel:
+        _depthwise_kernel(w, x, g, result)
+        return result.astype(dtype, copy=False)
+    elements = math.prod(w.window)
+    parts = list(_groups(result, groups))
+    inputs, windows_of = [channels for channels, _ in parts], _windows_of(w, x)
+    for part in _chunks(x.shape[0], math.prod(w.out) * elements * inside * x.itemsize):
+        made_columns = _all_columns(w, x, part, inputs, windows_of)
+        for (_, filters), columns in zip(parts, made_columns, strict=True):
+            matrix = g[part][..., filters].reshape(columns.shape[0], -1)
+            partial_gradient = np.matmul(columns.T, matrix).reshape(*w.window, inside, -1)
+            result[..., filters] += partial_gradient
+    return result.astype(dtype, copy=False)
+
+
+def _multiply(kernel, channels):
+    """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
+    return kernel.reshape(*kernel.shape[:-2], channels, -1)
+
+
+def _depthwise(w, x, kernel, y):
+    padded = w.pad(x)
+    weights = _multiply(kernel, x.shape[-1])
+    # Offset by offset for all channels at once: a matrix product for each would be a tiny one.
+    total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
+    total[...] = 0
+    for position in itertools.product(*map(range, w.window)):
+        total += padded[w.offset(position)][..., None] * weights[position]
+
+
+def _add_up(x, axis):
+    """`x.sum(axis)`, of which NumPy's warnings are silenced as others that name this package."""
+    return np.add.reduce(x, axis)
+
+
+def _depthwise_back(w, g, kernel, result):
+    weights = _multiply(kernel, result.shape[-1])
+    by_multiplier = g.reshape(*g.shape[:-1], *weights.shape[-2:])
+    padded = np.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
+    for position in itertools.product(*map(range, w.window)):
+        padded[w.offset(position)] += _add_up(by_multiplier * weights[position], -1)
+    result[...] = padded[w.interior]
+
+
+def _depthwise_kernel(w, x, g, result):
+    padded = w.pad(x)
+    channels = x.shape[-1]
+    by_multiplier = g.reshape(*g.shape[:-1], channels, -1)
+    outer = tuple(range(by_multiplier.ndim - 2))
+    for position in itertools.product(*map(range, w.window)):
+        inputs = padded[w.offset(position)][..., None]
+        result[(*position, 0)] = _add_up(inputs * by_multiplier, outer).reshape(-1)
+
+
+# kernels.elementwise.elementwise_reference
+
+
+_TANH_SCALE, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+_ERF_TOP = (
+    1.986648191844802e-06, 0.00028455542942285256, 0.003883339700814107,
+    0.05310175418127554, 0.1935464549078571, 1.1283791394067937,
+)  # fmt: skip
+_ERF_BOTTOM = (
+    3.741820720134403e-05, 0.001185549400101956, 0.015207271334095171,
+    0.11535041196506143, 0.5048586373291866, 1.0,
+)  # fmt: skip
+_MILLS_TOP = (
+    2.1165280294169975e-07, 0.014576691117281501, 0.10857582039537265,
+    0.34170183700256435, 0.4999999286043085,
+)  # fmt: skip
+_MILLS_BOTTOM = (
+    0.03656405080589212, 0.2716341301620386, 0.8991085342080644, 1.481280571431044, 1.0,
+)  # fmt: skip
+
+
+def _relu_of_elementwise_reference(x):
+    """max(x, 0)."""
+    return np.maximum(x, 0)
+
+
+def _relu6_of_elementwise_reference(x):
+    """min(max(x, 0), 6)."""
+    return np.minimum(np.maximum(x, 0), 6)
+
+
+def _relu_gradient_of_elementwise_reference(g, y):
+    """`g` where y > 0, else g * 0."""
+    return g * (y > 0)
+
+
+def _leaky_relu_of_elementwise_reference(x, *, negative_slope):
+    """`x` above 0, negative_slope * x below it, with a slope in (0, 1]: the greater of the two."""
+    return np.maximum(x, x * negative_slope)
+
+
+def _clip_of_elementwise_reference(x, *, x_min, x_max):
+    """min(max(x, x_min), x_max)."""
+    return np.minimum(np.maximum(x, x_min), x_max)
+
+
+def _sigmoid_of_elementwise_reference(x):
+    """1 / (1 + e**-x)."""
+    return 1 / (1 + np.exp(-x))
+
+
+def _hard_sigmoid_of_elementwise_reference(x):
+    """x / 6 + 1/2, between 0 and 1."""
+    return np.minimum(np.maximum(x / 6 + 0.5, 0), 1)
+
+
+def _hard_silu_of_elementwise_reference(x):
+    """x * hard_sigmoid(x)."""
+    return x * _hard_sigmoid_of_elementwise_reference(x)
+
+
+def _hard_silu_gradient_of_elementwise_reference(g, x):
+    """g * (hard_sigmoid(x) + x / 6 between -3 and 3)."""
+    rise = np.where(x > -3, np.where(x < 3, x * (1 / 6), 0), 0)
+    return g * (_hard_sigmoid_of_elementwise_reference(x) + rise)
+
+
+def _softplus_of_elementwise_reference(x):
+    """log(1 + e**x), without overflow."""
+    # NumPy's logaddexp takes ten times as long on large arrays.
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _silu_of_elementwise_reference(x):
+    """x * sigmoid(x)."""
+    return x / (1 + np.exp(-x))
+
+
+def _silu_gradient_of_elementwise_reference(g, x):
+    """g * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    s = _sigmoid_of_elementwise_reference(x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+def _inverse_gate(x, squared):
+    """1 + e**(-2 * u), with u the argument of tanh: (1 + tanh(u)) / 2 is its reciprocal."""
+    return 1 + np.exp(x * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE))
+
+
+def _gelu_tanh_of_elementwise_reference(x):
+    """x * (1 + tanh(u)) / 2, which does not cancel where tanh(u) is near -1."""
+    return x / _inverse_gate(x, x * x)
+
+
+def _gelu_tanh_gradient_of_elementwise_reference(g, x):
+    """g * s * (1 + x * (1 - s) * slope of 2 * u) with s = (1 + tanh(u)) / 2."""
+    squared = x * x
+    s = 1 / _inverse_gate(x, squared)
+    slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
+    return g * (s * (1 + x * slope * (1 - s)))
+
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def _elu_gradient_of_elementwise_reference(g, x, *, alpha):
+    """`g` above 0, g * alpha * e**x elsewhere."""
+    slope = np.exp(np.minimum(x, 0)) * alpha
+    return np.where(x > 0, g, g * slope).astype(g.dtype, copy=False)  # CuPy's bfloat16 is wider
+
+
+def _selu_of_elementwise_reference(x):
+    """scale * x above 0, scale * alpha * (e**x - 1) below it."""
+    below = (_SELU_SCALE * _SELU_ALPHA) * np.expm1(np.minimum(x, 0))
+    return _SELU_SCALE * np.maximum(x, 0) + below
+
+
+def _selu_gradient_of_elementwise_reference(g, x):
+    """g * scale from 0 on, g * scale * alpha * e**x below it."""
+    below = np.exp(np.minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA)
+    return np.where(x >= 0, g * _SELU_SCALE, g * below).astype(g.dtype, copy=False)
+
+
+def _rsqrt_of_elementwise_reference(x):
+    """1 / sqrt(x)."""
+    return 1 / np.sqrt(x)
+
+
+def _polynomial(coefficients, x):
+    """The polynomial with these coefficients, the highest power first, by Horner's rule."""
+    value = x * coefficients[0]
+    value += coefficients[1]
+    for c in coefficients[2:]:
+        value *= x
+        value += c
+    return value
+
+
+def _ratio(top, bottom, x):
+    """One polynomial divided by another."""
+    value = _polynomial(top, x)
+    value /= _polynomial(bottom, x)
+    return value
+
+
+def _erf_of_elementwise_reference(x):
+    """The error function to the digits of float32."""
+    x = np.clip(x, -4, 4)  # NumPy's maximum and minimum take six times as long
+    value = _ratio(_ERF_TOP, _ERF_BOTTOM, x * x)
+    value *= x
+    return np.clip(value, -1, 1)
+
+
+def _mills_ratio(t):
+    """e**(t**2 / 2) times the normal distribution function of -t, to the digits of float32."""
+    return _ratio(_MILLS_TOP, _MILLS_BOTTOM, t)
+
+
+class _NormalTail(typing.NamedTuple):
+    """The standard normal distribution beyond t >= 0, to the digits of one dtype."""
+
+    farthest: object
+    gap: object
+    slope: object
+
+
+def _tail_by_mills_ratio(bell, farthest):
+    """That of float32, by `bell(xp, t)`, e**(-t**2 / 2)."""
+    return _NormalTail(
+        farthest,
+        lambda t: t * _mills_ratio(t) * bell(t),
+        lambda t: (_mills_ratio(t) - t * _DENSITY) * bell(t),
+    )
+
+
+def _tail_by_erfc(erfc):
+    """That of any dtype, by `erfc(t)`, the complement of its error function."""
+
+    def share(t):
+        value = erfc(t * math.sqrt(0.5))
+        value *= 0.5
+        return value
+
+    def gap(t):
+        value = share(t)
+        value *= t
+        return value
+
+    def slope(t):
+        value = share(t)
+        value -= t * np.exp(t * t * -0.5) * _DENSITY
+        return value
+
+    return _NormalTail(39.0, gap, slope)
+
+
+def _choose(condition, x, y):
+    """`x` where the condition is true, else `y`, by new arrays of one shape and dtype."""
+    # By bits: NumPy's `where` branches, and takes as long as ten functions where signs are mixed.
+    bits, others = (a.view(f"i{a.itemsize}") for a in (x, y))
+    bits ^= others
+    bits *= condition
+    bits ^= others
+    return x
+
+
+def _gelu_erf_of_elementwise_reference(x, tail):
+    """x times the share of the normal distribution below x, for x < 0 by that beyond -x."""
+    below = tail.gap(np.clip(np.abs(x), -math.inf, tail.farthest))
+    return _choose(x >= 0, x - below, -below)
+
+
+def _gelu_erf_gradient_of_elementwise_reference(g, x, tail):
+    """g times the slope of that, the normal distribution plus x times its density."""
+    slope = tail.slope(np.clip(np.abs(x), -math.inf, tail.farthest))
+    return g * _choose(x >= 0, 1 - slope, slope)
+
+
+# kernels.embedding.scatter_reference
+
+
+_FEWEST_PICKS = 4096
+
+
+def _scatter_at(name, out, index, values):
+    """What `np.add.at(out, index, values)` does, or the `at` of another ufunc."""
+    ufunc = getattr(np, name)
+    positions = _flat_positions(out, index)
+    if positions is None:
+        ufunc.at(out, index, values)
+    else:  # several times as fast, and each number meets its values in the same order
+        picked = np.broadcast_to(values, positions.shape)
+        ufunc.at(out.reshape(-1), positions.reshape(-1), picked.reshape(-1))
+
+
+def _all_inside(ids, count):
+    """Whether all integers `ids` are in [0, count), of no ids too."""
+    if ids.dtype.kind == "i":  # negative ones stand above all others, so one pass finds both kinds
+        ids = ids.view(f"u{ids.dtype.itemsize}")
+    return not ids.size or bool(ids.max() < count)
+
+
+def _flat_positions(out, index):
+    """Where the numbers that an index picks stand among all of `out`, in the shape of the picks."""
+    parts = [np.asarray(part) for part in (index if isinstance(index, tuple) else (index,))]
+    if any(part.dtype.kind not in "iu" for part in parts) or not out.size:
+        return None
+    if not out.flags.c_contiguous or len(parts) > out.ndim:
+        return None
+    inner_dims = out.shape[len(parts) :]
+    if max(part.size for part in parts) * math.prod(inner_dims) < _FEWEST_PICKS:
+        return None
+    positions = np.int64(0)
+    for axis, part in enumerate(parts):
+        n = out.shape[axis]
+        if part.size and (part.min() < -n or part.max() >= n):
+            return None
+        step = math.prod(out.shape[axis + 1 :])
+        positions = positions + np.where(part < 0, part + n, part).astype(np.int64) * step
+    rows = np.asarray(positions)
+    if not inner_dims:
+        return rows
+    inner = np.arange(math.prod(inner_dims)).reshape(inner_dims)
+    return rows.reshape(rows.shape + (1,) * len(inner_dims)) + inner
+
+
+# kernels.embedding.row_additions
+
+
+def _add_rows(out, rows, values, wrap=True):
+    """Add `values` (m, d) to `out` (n, d) at `rows` (m,); equal rows add up."""
+    len(out)
+    _fold_rows("add", out, rows, values)
+
+
+def _fold_rows(name, out, rows, values):
+    """What `np.add.at(out, rows, values)` does, or the `at` of another ufunc."""
+    rows = np.where(rows < 0, rows + len(out), rows)
+    _scatter_at(name, out, rows, values)
+
+
+# kernels.normalization.norm_reference
+
+
+def _count(x, axes):
+    return math.prod(x.shape[a] for a in axes)
+
+
+def _statistics(x, axes, centred=True):
+    """(x - mean, mean, variance); mean and variance over `axes`, which stay with size 1."""
+    mean = x.mean(axis=axes, keepdims=True)
+    if not centred:
+        mean = np.zeros_like(mean)
+    deviation = x - mean
+    variance = np.square(deviation).mean(axis=axes, keepdims=True)
+    return deviation, mean, variance
+
+
+def _apart(deviation, axes, epsilon):
+    """What is left beside a mean, over the root of its mean square; and the factor for that."""
+    factor = 1 / np.sqrt(
+        np.square(deviation).mean(axis=axes, keepdims=True) + deviation.dtype.type(epsilon)
+    )
+    return deviation * factor, factor
+
+
+def _normalized(x, scale, offset, axes, epsilon, centred=True):
+    """(y, mean, variance) with y = scale * (x - mean) / sqrt(variance + epsilon) + offset."""
+    y, mean, variance = _statistics(x, axes, centred)
+    factor = 1 / np.sqrt(variance + x.dtype.type(epsilon))
+    y *= factor
+    if scale is not None:
+        y *= scale
+    if offset is not None:
+        y += offset
+    return y, mean, variance
+
+
+def _normalized_gradient(g, x, scale, by_mean, by_variance, axes, epsilon, centred=True):
+    """(gradient by x, g times the normalized x); the vectors broadcast against `x`."""
+    n, _, variance = _statistics(x, axes, centred)
+    factor = 1 / np.sqrt(variance + x.dtype.type(epsilon))
+    n *= factor
+    product = g * n
+    h, weighted = (g, product) if scale is None else (g * scale, product * scale)
+    grad, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
+    if not centred:
+        level = np.zeros_like(level)
+    count = _count(x, axes)
+    if by_mean is not None:
+        level = level - by_mean / (factor * count)
+    if by_variance is not None:
+        grad = grad - 2 * by_variance / (factor * factor * count)
+    n *= grad
+    n += level
+    result = h - n
+    result *= factor
+    return result, product
+
+
+# kernels.pooling.pool_reference
+
+
+def _lowest(dtype):
+    """The value below which nothing of `dtype` lies."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    return False if dtype.kind == "b" else -math.inf
+
+
+def _offsets(w):
+    return (w.offset(position) for position in itertools.product(*map(range, w.window)))
+
+
+def _max_pool_of_pool_reference(w, x):
+    """The largest value of each window, (batch, out..., channels)."""
+    padded = w.pad(x, _lowest(x.dtype))
+    result = None
+    for offset in _offsets(w):
+        if result is None:
+            result = padded[offset].copy()
+        else:
+            np.maximum(result, padded[offset], out=result)
+    return result
+
+
+def _max_pool_with_argmax_of_pool_reference(w, x):
+    """The largest value of each window, and the index in its image of the first that is largest."""
+    image = np.arange(math.prod(x.shape[1:])).reshape(1, *x.shape[1:])
+    padded, indices = w.pad(x, _lowest(x.dtype)), np.asarray(w.pad(image, -1))
+    largest = None
+    for offset in _offsets(w):
+        values, index = (
+            padded[offset],
+            np.broadcast_to(indices[offset], (len(x), *w.out, image.shape[-1])),
+        )
+        if largest is None:
+            largest, argmax = values.copy(), index.copy()
+            continue
+        # a window that begins among what is padded has no index until its first element
+        is_larger = (values > largest) | ((values != values) & (largest == largest)) | (argmax < 0)
+        is_larger &= index >= 0
+        np.copyto(largest, values, where=is_larger)
+        np.copyto(argmax, index, where=is_larger)
+    return largest, argmax
+
+
+def _rows(array):
+    """(batch, ...) as a row for each image."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
+def _add_at_argmax_of_pool_reference(g, argmax, x):
+    """Zeros in the shape of `x`, to which each `g` is added at its index in its image."""
+    total = np.zeros(x.shape, np.float32 if g.dtype.itemsize == 2 else g.dtype)
+    images = np.arange(len(x))[:, None]
+    _scatter_at("add", _rows(total), (images, _rows(argmax)), _rows(g).astype(total.dtype))
+    return total.astype(g.dtype, copy=False)
+
+
+def _take_at_argmax_of_pool_reference(values, argmax):
+    """Of each image of `values` the elements at indices in it."""
+    return np.take_along_axis(_rows(values), _rows(argmax), axis=1).reshape(argmax.shape)
+
+
+def _firsts(w, x, y):
+    """(offset, mask): where a offset is the first of its window to equal the maximum `y`."""
+    padded = w.pad(x, _lowest(x.dtype))
+    still_open = np.ones(y.shape, bool)
+    for offset in _offsets(w):
+        is_first = padded[offset] == y
+        is_first &= still_open
+        still_open ^= is_first
+        yield offset, is_first
+
+
+def _max_pool_gradient_of_pool_reference(w, g, x, y):
+    """`g` at the first maximum of each window, 0 elsewhere; overlaps add up."""
+    by_bits = g.dtype.itemsize in _BITS
+    room = np.empty if by_bits and w.tiles else np.zeros
+    total = room((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
+    if by_bits:
+        _add_at_firsts(w, g, x, y, total)
+    else:
+        for offset, is_first in _firsts(w, x, y):
+            total[offset] += np.where(is_first, g, g.dtype.type(0))
+    return np.ascontiguousarray(total[w.interior])
+
+
+_BITS = {n: np.dtype(f"i{n}") for n in (2, 4, 8)}
+
+
+def _add_at_firsts(w, g, x, y, total):
+    """Add `g` to `total` at the first maximum of each window."""
+    bits = _BITS[g.dtype.itemsize]
+    gradient_bits, result = g.view(bits), total.view(bits)
+    for offset, is_first in _firsts(w, x, y):
+        if w.overlap:
+            total[offset] += np.multiply(gradient_bits, is_first, dtype=bits).view(g.dtype)
+        else:
+            np.multiply(gradient_bits, is_first, out=result[offset])
+
+
+def _max_pool_pick_of_pool_reference(w, values, x, y):
+    """`values` at the position of the first maximum of `x` in each window."""
+    padded = w.pad(values)
+    result = np.zeros(y.shape, values.dtype)
+    for offset, is_first in _firsts(w, x, y):
+        np.copyto(result, padded[offset], where=is_first)
+    return result
+
+
+def _counts(w, dtype):
+    """How many positions of each window lie inside the array, (out..., 1)."""
+    dtype = np.dtype(dtype)
+    key = ("pool counts", w.sizes, w.window, w.strides, w.dilation, w.pads, w.out, dtype)
+    return _make(key, lambda: _count_of_pool_reference(w).astype(dtype))
+
+
+def _count_of_pool_reference(w):
+    count = np.ones((*w.out, 1), np.float64)
+    for axis, (n, k, s, d, (before, _)) in enumerate(
+        zip(w.sizes, w.window, w.strides, w.dilation, w.pads, strict=True)
     ):
-        batch, every, length, size = part.shape
-        if every != count:
-            part = part.reshape(batch, count, every // count, length, size).sum(axis=2)
-        part = np.ascontiguousarray(part.transpose(0, 2, 1, 3))
-        parts.append(part.astype(dtype, copy=False))
-    return parts
+        at = np.arange(w.out[axis])[:, None] * s - before + np.arange(k) * d
+        inside = ((at >= 0) & (at < n)).sum(axis=1)
+        count *= inside.reshape(-1, *(1,) * (count.ndim - 1 - axis))
+    return count
 
 
-def _short_as_wide(run):
-    """An operation on short floats computed in float32, its results short again."""
+def _average_pool_of_pool_reference(w, x):
+    """The mean of each window over what lies inside the array, (batch, out..., channels)."""
+    padded = w.pad(x)
+    total = None
+    for offset in _offsets(w):
+        if total is None:
+            total = padded[offset].copy()
+        else:
+            total += padded[offset]
+    if w.has_padding:
+        return total / _counts(w, x.dtype)
+    return total * x.dtype.type(1 / math.prod(w.window))
 
-    @functools.wraps(run)
-    def run_wide(*arrays, **settings):
-        parts = run(*map(_widen, arrays), **settings)
-        return tuple([part.astype(arrays[0].dtype, copy=False) for part in parts])
 
-    return run_wide
+def _average_pool_gradient_of_pool_reference(w, g):
+    """Each `g` shared equally by what its window covers of the array."""
+    share = g / _counts(w, g.dtype) if w.has_padding else g * g.dtype.type(1 / math.prod(w.window))
+    total = np.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
+    for offset in _offsets(w):
+        total[offset] += share
+    return np.ascontiguousarray(total[w.interior])
 
 
-def _states_before(first, states):
+# kernels.recurrent.recurrent_reference
+
+
+def _before(first, states):
     """The state before each step, (batch, steps, units)."""
     return np.concatenate([first[:, None], states[:, :-1]], axis=1)
+
+
+def _rows_of_recurrent_reference(x):
+    """All but the last axis as one."""
+    return x.reshape(-1, x.shape[-1])
 
 
 def _by_gate(x):
@@ -1634,57 +2336,83 @@ def _by_gate(x):
     return x.reshape(batch, steps, 4, width // 4).transpose(1, 2, 0, 3)
 
 
-@_short_as_wide
-def _lstm(projected, h, c, kernel):
+def _lstm_of_recurrent_reference(projected, h, c, kernel):
+    """(hidden, memory, gates) of all steps; gates are i, f, g, o side by side."""
     batch, steps, width = projected.shape
-    gates, units = np.empty(projected.shape, projected.dtype), width // 4
+    units = width // 4
+    gates = np.empty(projected.shape, projected.dtype)
     hidden = np.empty((batch, steps, units), projected.dtype)
     memory = np.empty_like(hidden)
     # sigma(x) = tanh(x / 2) / 2 + 1 / 2, so that all four gates take one tanh
-    half = np.full((4, batch, 1), 0.5, projected.dtype)
+    half = np.full((4, batch, units), 0.5, projected.dtype)
     half[2] = 1
+    shift = 1 - half
+    products = np.empty((batch, width), projected.dtype)
+    z, state, cell = np.empty_like(half), np.empty_like(h), c.copy()
+    (i, f, g, o), sums = z, products.reshape(batch, 4, units).swapaxes(0, 1)
     inputs, results = _by_gate(projected), _by_gate(gates)
     for t in range(steps):
-        sums = np.matmul(h, kernel).reshape(batch, 4, units).swapaxes(0, 1)
-        results[t] = np.tanh((sums + inputs[t]) * half) * half + (1 - half)
-        i, f, g, o = results[t]
-        c = c * f + i * g
-        h = np.tanh(c) * o
-        memory[:, t], hidden[:, t] = c, h
+        np.matmul(h, kernel, out=products)
+        np.add(sums, inputs[t], out=z)
+        np.multiply(z, half, out=z)
+        np.tanh(z, out=z)
+        np.multiply(z, half, out=z)
+        np.add(z, shift, out=z)
+        results[t] = z
+        np.multiply(cell, f, out=cell)
+        np.multiply(i, g, out=i)
+        np.add(cell, i, out=cell)
+        np.tanh(cell, out=state)
+        h = np.multiply(state, o, out=state)
+        memory[:, t], hidden[:, t] = cell, h
     return hidden, memory, gates
 
 
-def _lstm_gradient(by_hidden, by_memory, projected, h, c, kernel, hidden, memory, gates):
-    return _lstm_sent_back(by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
-
-
-@_short_as_wide
-def _lstm_sent_back(by_hidden, by_memory, h, c, kernel, hidden, memory, gates):
-    """By the projected inputs, the first h and c, and the recurrent kernel."""
-    steps = hidden.shape[1]
-    grads, turned = np.empty(gates.shape, gates.dtype), np.ascontiguousarray(kernel.T)
+def _lstm_gradient_of_recurrent_reference(
+    by_hidden, by_memory, h, c, kernel, hidden, memory, gates
+):
+    """Gradients by the projected inputs, the first h and c, and the recurrent kernel."""
+    batch, steps, units = hidden.shape
+    grads = np.empty(gates.shape, gates.dtype)
+    turned = np.ascontiguousarray(kernel.T)
     by_h, by_c = np.zeros_like(h), np.zeros_like(c)
-    values, results = _by_gate(gates), _by_gate(grads)
+    a, z, complements = (np.empty((4, batch, units), gates.dtype) for _ in range(3))
+    squashed, cell, share = (np.empty_like(by_c) for _ in range(3))
+    i, f, g, o = a
+    cell[...] = memory[:, -1]
+    gate_values, results = _by_gate(gates), _by_gate(grads)
     for t in range(steps - 1, -1, -1):
-        i, f, g, o = values[t]
-        by_h = by_h + by_hidden[:, t]
-        squashed = np.tanh(memory[:, t])
-        by_c = by_c + by_h * o * (1 - squashed * squashed)
+        a[...] = gate_values[t]
+        np.subtract(1, a, out=complements)  # times the gate its slope, but that of the tanh
+        np.multiply(g, g, out=complements[2])
+        np.subtract(1, complements[2], out=complements[2])
+        np.add(by_h, by_hidden[:, t], out=by_h)
+        np.tanh(cell, out=squashed)
+        np.multiply(by_h, squashed, out=z[3])
+        np.multiply(squashed, squashed, out=squashed)
+        np.subtract(1, squashed, out=squashed)
+        np.multiply(by_h, o, out=share)
+        np.multiply(share, squashed, out=share)
+        np.add(by_c, share, out=by_c)
         if by_memory is not None:
-            by_c = by_c + by_memory[:, t]
-        before = memory[:, t - 1] if t else c
-        results[t, 0] = by_c * g * i * (1 - i)
-        results[t, 1] = by_c * before * f * (1 - f)
-        results[t, 2] = by_c * i * (1 - g * g)
-        results[t, 3] = by_h * squashed * o * (1 - o)
-        by_c = by_c * f
-        by_h = np.matmul(grads[:, t], turned)
-    by_kernel = np.matmul(_rows(_states_before(h, hidden)).T, _rows(grads))
+            np.add(by_c, by_memory[:, t], out=by_c)
+        np.multiply(by_c, g, out=z[0])
+        cell[...] = memory[:, t - 1] if t else c
+        np.multiply(by_c, cell, out=z[1])
+        np.multiply(by_c, i, out=z[2])
+        np.multiply(z[:2], a[:2], out=z[:2])
+        np.multiply(z[3], o, out=z[3])
+        np.multiply(z, complements, out=results[t])
+        np.multiply(by_c, f, out=by_c)
+        np.matmul(grads[:, t], turned, out=by_h)
+    by_kernel = np.matmul(
+        _rows_of_recurrent_reference(_before(h, hidden)).T, _rows_of_recurrent_reference(grads)
+    )
     return grads, by_h, by_c, by_kernel
 
 
-@_short_as_wide
-def _gru(projected, h, kernel, bias, reset_after=True):
+def _gru_of_recurrent_reference(projected, h, kernel, bias, reset_after):
+    """(hidden, gates) of all steps; gates are z, r, the candidate and the state's share of it."""
     batch, steps, width = projected.shape
     units = width // 3
     hidden = np.empty((batch, steps, units), projected.dtype)
@@ -1694,29 +2422,36 @@ def _gru(projected, h, kernel, bias, reset_after=True):
         if bias is not None:
             inner += bias
         both = projected[:, t, : 2 * units] + inner[:, : 2 * units]
-        both = np.tanh(both * 0.5) * 0.5 + 0.5
-        z, r = both[:, :units], both[:, units:]
-        share = inner[:, 2 * units :] if reset_after else r * h
-        recurrent = r * share if reset_after else np.matmul(share, kernel[:, 2 * units :])
-        new = np.tanh(projected[:, t, 2 * units :] + recurrent)
-        h = new + z * (h - new)
+        both *= 0.5
+        np.tanh(both, out=both)
+        both *= 0.5
+        both += 0.5
+        update, reset = both[:, :units], both[:, units:]
+        share = inner[:, 2 * units :] if reset_after else reset * h
+        recurrent_part = reset * share if reset_after else np.matmul(share, kernel[:, 2 * units :])
+        new = np.tanh(projected[:, t, 2 * units :] + recurrent_part)
+        h = new + update * (h - new)
         hidden[:, t] = h
-        gates[:, t] = np.concatenate([both, new, share], axis=1)
+        gates[:, t, : 2 * units] = both
+        gates[:, t, 2 * units : 3 * units] = new
+        gates[:, t, 3 * units :] = share
     return hidden, gates
 
 
-def _gru_gradient(by_hidden, projected, h, kernel, bias, hidden, gates, reset_after=True):
-    sent_back = _gru_after_sent_back if reset_after else _gru_before_sent_back
-    return sent_back(by_hidden, h, kernel, hidden, gates)
+def _gru_gradient_of_recurrent_reference(by_hidden, h, kernel, hidden, gates, reset_after):
+    """Gradients by the projected inputs, the first h, the recurrent kernel and its bias."""
+    gradient_function = _after_gradient if reset_after else _before_gradient
+    gradients = gradient_function(by_hidden, h, kernel, hidden, gates)
+    return gradients
 
 
-@_short_as_wide
-def _gru_after_sent_back(by_hidden, h, kernel, hidden, gates):
-    """By the projected inputs, the first h, the recurrent kernel and its bias."""
+def _after_gradient(by_hidden, h, kernel, hidden, gates):
     batch, steps, units = hidden.shape
     grads = np.empty((batch, steps, 3 * units), gates.dtype)
-    inner, turned = np.empty_like(grads), np.ascontiguousarray(kernel.T)
-    earlier, by_h = _states_before(h, hidden), np.zeros_like(h)
+    inner = np.empty_like(grads)
+    turned = np.ascontiguousarray(kernel.T)
+    earlier = _before(h, hidden)
+    by_h = np.zeros_like(h)
     for t in range(steps - 1, -1, -1):
         z, r, new, share = (gates[:, t, n * units : (n + 1) * units] for n in range(4))
         by_h = by_h + by_hidden[:, t]
@@ -1727,17 +2462,21 @@ def _gru_after_sent_back(by_hidden, h, kernel, hidden, gates):
         inner[:, t, : 2 * units] = grads[:, t, : 2 * units]
         inner[:, t, 2 * units :] = by_new * r
         by_h = by_h * z + np.matmul(inner[:, t], turned)
-    return grads, by_h, np.matmul(_rows(earlier).T, _rows(inner)), _rows(inner).sum(axis=0)
+    by_kernel = np.matmul(
+        _rows_of_recurrent_reference(earlier).T, _rows_of_recurrent_reference(inner)
+    )
+    return grads, by_h, by_kernel, _rows_of_recurrent_reference(inner).sum(axis=0)
 
 
-@_short_as_wide
-def _gru_before_sent_back(by_hidden, h, kernel, hidden, gates):
-    """The same where the reset comes before the product; no bias takes part, its share is 0."""
+def _before_gradient(by_hidden, h, kernel, hidden, gates):
+    """No bias takes part, so its gradient is 0."""
     batch, steps, units = hidden.shape
     grads = np.empty((batch, steps, 3 * units), gates.dtype)
-    by_gates = np.ascontiguousarray(kernel[:, : 2 * units].T)
-    by_new = np.ascontiguousarray(kernel[:, 2 * units :].T)
-    earlier, by_h = _states_before(h, hidden), np.zeros_like(h)
+    by_gates, by_new = (
+        np.ascontiguousarray(part.T) for part in (kernel[:, : 2 * units], kernel[:, 2 * units :])
+    )
+    earlier = _before(h, hidden)
+    by_h = np.zeros_like(h)
     for t in range(steps - 1, -1, -1):
         z, r, new = (gates[:, t, n * units : (n + 1) * units] for n in range(3))
         by_h = by_h + by_hidden[:, t]
@@ -1746,206 +2485,2764 @@ def _gru_before_sent_back(by_hidden, h, kernel, hidden, gates):
         grads[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
         grads[:, t, units : 2 * units] = by_share * earlier[:, t] * r * (1 - r)
         by_h = by_h * z + by_share * r + np.matmul(grads[:, t, : 2 * units], by_gates)
-    flat = _rows(grads)
-    parts = [np.matmul(_rows(earlier).T, flat[:, : 2 * units])]
-    parts.append(np.matmul(_rows(gates)[:, 3 * units :].T, flat[:, 2 * units :]))
+    flat = _rows_of_recurrent_reference(grads)
+    parts = [np.matmul(_rows_of_recurrent_reference(earlier).T, flat[:, : 2 * units])]
+    parts.append(
+        np.matmul(_rows_of_recurrent_reference(gates)[:, 3 * units :].T, flat[:, 2 * units :])
+    )
     return grads, by_h, np.concatenate(parts, axis=1), np.zeros(3 * units, gates.dtype)
 
 
-# ---------------------------------------------------------------------- activations, reductions
+# kernels.softmax.softmax_reference
 
 
-def _sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+def _shifted_powers(x, axis=-1):
+    """(x less its maximum, exp of that), along axes."""
+    shifted = x - x.max(axis=axis, keepdims=True)
+    return shifted, np.exp(shifted)
 
 
-def _softplus(x):
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-def _softmax(x, axis):
-    if not x.size:
-        return x
+def _softmax_of_softmax_reference(x, axis=-1):
+    """exp(x) over its sum along axes."""
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
     powers /= powers.sum(axis=axis, keepdims=True)
     return powers
 
 
-def _softmax_gradient(g, y, axis):
-    share = g * y
-    return share - y * share.sum(axis=axis, keepdims=True)
+def _log_softmax_of_softmax_reference(x, axis=-1):
+    """`x` less the logarithm of the sum of exponentials along axes."""
+    shifted, powers = _shifted_powers(x, axis)
+    shifted -= np.log(powers.sum(axis=axis, keepdims=True))
+    return shifted
 
 
-def _log_softmax(x, axis):
-    centred = x - x.max(axis=axis, keepdims=True)
-    return centred - np.log(np.exp(centred).sum(axis=axis, keepdims=True))
+# kernels.sorting.sort_gpu
 
 
-def _sparsemax_weights(x, axis):
-    return _sparsemax_parts(x, axis)[0]
+def _stable_order(x):
+    """`xp.argsort` along the last axis, equal elements in their order, int64; likewise."""
+    return np.argsort(_sort_keys(x), axis=-1, kind="stable")
 
 
-def _sparsemax_parts(x, axis):
-    """The share of each score in the threshold, and how many scores are above it."""
-    z = np.moveaxis(x, axis, -1)
-    order = np.argsort(-z, axis=-1, kind="stable")
-    descending = np.take_along_axis(z, order, axis=-1)
-    ranks = np.arange(1, z.shape[-1] + 1, dtype=z.dtype)
-    inside = 1 + ranks * descending > np.cumsum(descending, axis=-1)
-    size = np.sum(inside, axis=-1, keepdims=True).astype(z.dtype)
-    by_rank = np.where(inside, (size - ranks + 1) / size, 0)
-    weights = np.take_along_axis(by_rank, np.argsort(order, axis=-1), axis=-1)
-    return np.moveaxis(weights, -1, axis), np.moveaxis(size, -1, axis)
+# kernels.special.special_reference
 
 
-def _sparsemax(x, axis):
-    weights, size = _sparsemax_parts(x, axis)
-    return np.maximum(x - (np.sum(weights * x, axis=axis, keepdims=True) - 1 / size), 0)
+_ERF_TOP_of_special_reference = (
+    1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
+    3.77485237685302021e2, 3.20937758913846947e3,
+)  # fmt: skip
+_ERF_BOTTOM_of_special_reference = (
+    1.0, 2.36012909523441209e1, 2.44024637934444173e2,
+    1.28261652607737228e3, 2.84423683343917062e3,
+)  # fmt: skip
+_ERFC_TOP = (
+    2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0,
+    6.61191906371416295e1, 2.98635138197400131e2, 8.81952221241769090e2,
+    1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3,
+)  # fmt: skip
+_ERFC_BOTTOM = (
+    1.0, 1.57449261107098347e1, 1.17693950891312499e2,
+    5.37181101862009858e2, 1.62138957456669019e3, 3.29079923573345963e3,
+    4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3,
+)  # fmt: skip
+_TAIL_TOP = (
+    1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1,
+    1.25781726111229246e-1, 1.60837851487422766e-2, 6.58749161529837803e-4,
+)  # fmt: skip
+_TAIL_BOTTOM = (
+    1.0, 2.56852019228982242e0, 1.87295284992346047e0,
+    5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3,
+)  # fmt: skip
+
+
+def _erf_of_special_reference(x):
+    """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+    size = np.minimum(np.abs(x), 6)  # beyond 6 the result is 1 to the last place
+    centre = x * _ratio(
+        _ERF_TOP_of_special_reference,
+        _ERF_BOTTOM_of_special_reference,
+        np.minimum(size * size, 0.25),
+    )
+    outside = 1 - np.exp(-size * size) * _ratio(_ERFC_TOP, _ERFC_BOTTOM, size)
+    return np.where(size <= 0.46875, centre, np.copysign(outside, x))
+
+
+def _erfc_of_special_reference(x):
+    """1 - erf(x), exact in its tail."""
+    size = np.abs(x)
+    # From 30 on exp(-x**2) is 0; an infinite x would make 0 times infinity of the tail.
+    outer = np.minimum(np.maximum(size, 4), 30)
+    inverse = 1 / (outer * outer)
+    # Divisions take longest, so of the three approximations the parts are chosen, then divided.
+    parts = [
+        np.where(
+            size <= 0.46875,
+            _polynomial(centre, np.minimum(size * size, 0.25)),
+            np.where(
+                size <= 4, _polynomial(middle, np.minimum(size, 4)), _polynomial(tail, inverse)
+            ),
+        )
+        for centre, middle, tail in (
+            (_ERF_TOP_of_special_reference, _ERFC_TOP, _TAIL_TOP),
+            (_ERF_BOTTOM_of_special_reference, _ERFC_BOTTOM, _TAIL_BOTTOM),
+        )
+    ]
+    share = parts[0] / parts[1]
+    tail = (1 / math.sqrt(math.pi) - inverse * share) * (inverse * outer)
+    upper = _exp_of_square(size) * np.where(size <= 4, share, tail)
+    outside = np.where(x < 0, 2 - upper, upper)
+    return np.where(size <= 0.46875, 1 - x * share, outside)
+
+
+def _exp_of_square(x):
+    """exp(-x**2) for x >= 0; cutting x at 16ths keeps the rounding of x**2 out of the exponent."""
+    x = np.minimum(x, 30)
+    coarse = np.floor(x * 16) / 16
+    return np.exp(-coarse * coarse) * np.exp(-(x - coarse) * (x + coarse))
+
+
+# ops.arrays.axes
+
+
+def _transpose(x, *, axes=None):
+    """The axes in another order."""
+    return x.transpose() if axes is None else x.transpose(axes)
+
+
+def _expand(dims, axis):
+    rank = len(dims) + len(axis)
+    axes = _canonical_axes(axis, rank, "expand_dims")
+    sizes = iter(dims)
+    return tuple(1 if i in axes else next(sizes) for i in range(rank))
+
+
+def _expand_dims(x, *, axis):
+    """New axes of size 1."""
+    if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
+        at = axis[0] % (x.ndim + 1)
+        return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
+    return x.reshape(_expand(x.shape, axis))
+
+
+def _squeeze_dims(dims, axis):
+    axes = _canonical_axes(axis, len(dims), "squeeze")
+    for i in axes:
+        if dims[i] not in (1, None):
+            raise GraphError(
+                f"squeeze: axis {i} of a tensor of shape {dims} has size {dims[i]}; only axes of "
+                "size 1 go away"
+            )
+    return tuple(n for i, n in enumerate(dims) if i not in axes)
+
+
+def _squeeze(x, *, axis):
+    """Take axes of size 1 away."""
+    return x.reshape(_squeeze_dims(x.shape, axis))
+
+
+# ops.arrays.shaping
+
+
+def _shape(x):
+    """The sizes of the axes as an int32 tensor, also those that are known only at run time."""
+    return np.array(x.shape, np.int32)
+
+
+def _size(x):
+    """The number of elements as an int32 scalar."""
+    return np.int32(x.size)
+
+
+def _reshape_dims(dims, target):
+    """`target` with -1 filled in where that is possible."""
+    if any(n is not None and n < -1 for n in target) or list(target).count(-1) > 1:
+        raise GraphError(
+            f"reshape: {tuple(target)} is no shape; one size may be -1, the others are >= 0"
+        )
+    total = _size_of_shapes(dims)
+    product = _size_of_shapes([n for n in target if n != -1])
+    if -1 not in target:
+        if total is not None and product is not None and total != product:
+            raise GraphError(
+                f"reshape: a tensor of shape {dims} has {total} elements, {tuple(target)} needs "
+                f"{product}"
+            )
+        return tuple(target)
+    if total is None or product is None:
+        inferred = None
+    elif product == 0 or total % product:
+        raise GraphError(
+            f"reshape: {total} elements of shape {dims} do not divide into {tuple(target)}"
+        )
+    else:
+        inferred = total // product
+    return tuple(inferred if n == -1 else n for n in target)
+
+
+def _reshape(x, *, shape):
+    """The same elements, in row-major order, in another shape."""
+    if -1 in shape and x.size == 0:
+        shape = _reshape_dims(x.shape, shape)
+    return x.reshape(shape)
+
+
+def _filled(shape, sizes):
+    """`shape` with each `None` replaced by the next of `sizes`."""
+    if not sizes and type(shape) is tuple and None not in shape:
+        return shape
+    if len(sizes) != sum(n is None for n in shape):
+        raise GraphError(f"{len(sizes)} sizes are given for those missing in {tuple(shape)}")
+    live = iter(sizes)
+    return tuple(int(next(live)) if n is None else n for n in shape)
+
+
+def _reshape_sized(x, *sizes, shape):
+    """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
+    return x.reshape(_filled(shape, sizes))
+
+
+def _reshape_like(x, like):
+    """The elements of `x` in the shape of `like`."""
+    return x.reshape(like.shape)
+
+
+# ops.arrays.broadcasting
+
+
+def _broadcast_dims_of_broadcasting(dims, target):
+    """`target`, where -1 keeps the size, if `dims` broadcasts to it."""
+    extra = len(target) - len(dims)
+    sizes = tuple(dims[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(target))
+    ends = zip(dims, sizes[extra:], strict=True) if extra >= 0 else None
+    if ends is None or any(None not in (a, b) and a not in (1, b) for a, b in ends):
+        raise GraphError(f"broadcast_to: shape {tuple(dims)} does not broadcast to {tuple(target)}")
+    return sizes
+
+
+def _broadcast_to(x, *, shape):
+    """Repeat along axes of size 1 and new leading axes, without a copy."""
+    added = len(shape) - len(x.shape)
+    if shape[added:] == x.shape and added > 0 and x.dtype.kind in "fiub":
+        if x.size and x.flags.c_contiguous and min(shape) > 0:
+            # What `broadcast_to` gives for new axes in front, in a fifth of its time.
+            repeated = np.ndarray(shape, x.dtype, x, 0, (0,) * added + x.strides)
+            repeated.flags.writeable = False
+            return repeated
+    if -1 in shape:
+        shape = _broadcast_dims_of_broadcasting(x.shape, shape)
+    return np.broadcast_to(x, shape)
+
+
+def _broadcast_to_sized(x, *sizes, shape):
+    """`broadcast_to` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
+    return np.broadcast_to(x, _broadcast_dims_of_broadcasting(x.shape, _filled(shape, sizes)))
+
+
+# ops.arrays.concat_and_split
+
+
+def _concatenate(*xs, axis):
+    """Tensors one after the other along an axis."""
+    return np.concatenate(xs, axis)
+
+
+def _split_like(g, *xs, axis):
+    """`g` cut along an axis into pieces as long as `xs`, whose values are not looked at."""
+    cuts = np.cumsum([x.shape[axis] for x in xs[:-1]]).tolist()
+    return _pieces_of_concat_and_split(g, cuts, axis)
+
+
+def _cuts(n, parts):
+    if isinstance(parts, tuple):
+        return list(parts)
+    return [n // parts * i for i in range(1, parts)]
+
+
+def _pieces_of_concat_and_split(x, cuts, axis):
+    """Views of `x` between the cuts, as `numpy.split` gives them."""
+    before = (slice(None),) * (axis % x.ndim)
+    ends = [*cuts, x.shape[axis]]
+    starts = [0, *cuts]
+    return tuple(x[(*before, slice(a, b))] for a, b in zip(starts, ends, strict=True))
+
+
+def _check_parts(n, parts, dims, axis):
+    if isinstance(parts, tuple):
+        cuts = [p for p in parts if p >= 0]
+        if cuts != sorted(cuts) or (n is not None and cuts and cuts[-1] > n):
+            raise GraphError(
+                f"split: the cuts {parts} are no rising positions within axis {axis} of a tensor "
+                f"of shape {tuple(dims)}"
+            )
+        return
+    if parts < 1 or (n is not None and n % parts):
+        raise GraphError(
+            f"split: axis {axis} of a tensor of shape {tuple(dims)} has size {n}, which {parts} "
+            "does not "
+            "divide; give the cut positions, or use array_split"
+        )
+
+
+def _split(x, *, parts, axis):
+    """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
+    if parts != ():
+        _canonical_axis(axis, x.ndim, "split")
+        _check_parts(x.shape[axis], parts, x.shape, axis)
+    if type(parts) is int and axis == 0:
+        size = len(x) // parts
+        return tuple([x[i : i + size] for i in range(0, len(x), size)] if size else [x] * parts)
+    return _pieces_of_concat_and_split(x, _cuts(x.shape[axis], parts), axis)
+
+
+def _stack_of_concat_and_split(*xs, axis):
+    """Tensors of one shape along a new axis."""
+    dims = xs[0].shape
+    if axis == 0 and dims and all(x.shape == dims for x in xs):
+        # What `np.stack` gives, without its loops in Python, which take longer than small rows.
+        return np.concatenate(xs).reshape((len(xs), *dims))
+    return np.stack(xs, axis)
+
+
+def _unstack(x, *, axis, num):
+    """The slices along an axis, which goes away."""
+    if x.shape[axis] != num:
+        raise ValueError(f"axis {axis} has size {x.shape[axis]}, num={num}")
+    before = (slice(None),) * (axis % x.ndim)
+    return tuple(x[(*before, i)] for i in range(num))
+
+
+# ops.arrays.conversion
+
+
+def _stop_gradient(x):
+    """The same values, through which no gradient goes back."""
+    return x
+
+
+def _copy(x):
+    """The same values in memory of their own."""
+    return np.array(x)
+
+
+# ops.arrays.creation
+
+
+def _fill(value, *, shape):
+    """A value repeated to a shape, to which it must broadcast."""
+    return np.broadcast_to(value, shape)
+
+
+def _zeros_like(x, *, dtype):
+    """Zeros in the shape of x."""
+    return np.zeros(x.shape, x.dtype if dtype is None else _ElementType(dtype).dtype)
+
+
+def _ones_like(x, *, dtype):
+    """Ones in the shape of x."""
+    return np.ones(x.shape, x.dtype if dtype is None else _ElementType(dtype).dtype)
+
+
+def _full_like(x, value):
+    """One value in the shape of x."""
+    return np.broadcast_to(value, x.shape)
+
+
+def _one_hot(x, *, num_classes, axis, dtype):
+    """One where the class index equals the position on the new axis."""
+    _bounded("one_hot", *x.shape, num_classes)
+    if x.dtype.kind in "iu" and x.size * num_classes >= _FEWEST_WRITTEN:
+        return _ones_written(x, num_classes, axis, _ElementType(dtype).dtype)
+    classes = np.arange(num_classes, dtype=np.int64)
+    hot = np.asarray(x)[..., None] == classes
+    if axis != -1:
+        hot = np.moveaxis(hot, -1, _canonical_axis(axis, hot.ndim, "one_hot"))
+    return hot.astype(_ElementType(dtype).dtype)
+
+
+_FEWEST_WRITTEN = 1 << 12
+
+
+def _ones_written(x, num_classes, axis, dtype):
+    """`_one_hot`, by zeros in which the ones are written."""
+    hot = np.zeros((x.size, num_classes), dtype)
+    classes = x.reshape(-1)
+    rows = np.nonzero((classes >= 0) & (classes < num_classes))[0]
+    hot[rows, classes[rows].astype(np.int64, copy=False)] = 1
+    hot = hot.reshape(*x.shape, num_classes)
+    return np.moveaxis(hot, -1, _canonical_axis(axis, hot.ndim, "one_hot"))
+
+
+# ops.arrays.diagonals
+
+
+def _diagonal(x, *, offset, axis1, axis2):
+    """The elements on a diagonal of two axes."""
+    return np.diagonal(x, offset, axis1, axis2)
+
+
+def _diagonal_put(g, x, *, offset, axis1, axis2):
+    """Zeros in the shape of `x`, whose values are not looked at, with `g` on a diagonal."""
+    out = np.zeros(x.shape, g.dtype)
+    moved = np.moveaxis(out, (axis1, axis2), (-2, -1))
+    i = np.arange(g.shape[-1])
+    moved[..., i + max(-offset, 0), i + max(offset, 0)] = g
+    return out
+
+
+def _diag(x, *, k):
+    """Matrices that are zero but for the diagonal `k`, which is `x` (..., n)."""
+    lead, length = x.shape[:-1], x.shape[-1]
+    n = length + abs(k)
+    out = np.zeros((*lead, n * n), x.dtype)
+    start = max(-k, 0) * n + max(k, 0)
+    out[..., start : start + length * (n + 1) : n + 1] = x
+    return out.reshape((*lead, n, n))
+
+
+_MOST_STORED = 1 << 16
+
+
+def _below_of_diagonals(rows, columns, k):
+    """Where a matrix is not above the diagonal `k`."""
+    if rows * columns <= _MOST_STORED:
+        return _mask_below(rows, columns, k)
+    return np.tri(rows, columns, k, bool)
+
+
+@functools.lru_cache(maxsize=16)
+def _mask_below(rows, columns, k):
+    mask = np.tri(rows, columns, k, bool)
+    mask.flags.writeable = False
+    return mask
+
+
+def _tril(x, *, k):
+    """Zero above the diagonal `k`."""
+    keep = _below_of_diagonals(x.shape[-2], x.shape[-1], k)
+    return np.where(keep, x, np.zeros((), x.dtype))
+
+
+def _triu(x, *, k):
+    """Zero below the diagonal `k`."""
+    drop = _below_of_diagonals(x.shape[-2], x.shape[-1], k - 1)
+    return np.where(drop, np.zeros((), x.dtype), x)
+
+
+# ops.arrays.pad_and_roll
+
+
+def _flip(x, *, axis):
+    """The elements in reverse order along axes."""
+    return np.flip(x, axis)
+
+
+def _roll(x, *, shift, axis):
+    """The elements moved along axes; those that leave come back at the other end."""
+    if type(axis) is int and type(shift) is int and x.size:
+        return _roll_along(x, shift, axis)
+    return np.roll(x, shift, axis)
+
+
+def _roll_along(x, shift, axis):
+    """What `np.roll` gives along one axis, in two copies and without its loops in Python."""
+    axis = _canonical_axis(axis, x.ndim, "roll")
+    moved, before = np.empty_like(x), (slice(None),) * axis
+    cut = x.shape[axis] - shift % x.shape[axis]
+    moved[(*before, slice(x.shape[axis] - cut, None))] = x[(*before, slice(None, cut))]
+    moved[(*before, slice(None, x.shape[axis] - cut))] = x[(*before, slice(cut, None))]
+    return moved
+
+
+def _pad_rule(x, *, pad_width, mode, value):
+    if len(pad_width) != len(x.shape):
+        raise GraphError(
+            f"pad: shape {x.shape} has {len(x.shape)} axes, pad_width {pad_width} has not"
+        )
+    for (low, high), n in zip(pad_width, x.shape, strict=True):
+        limit = None if n is None else {"reflect": n - 1, "symmetric": n}.get(mode)
+        if min(low, high) < 0 or (limit is not None and max(low, high) > limit):
+            raise GraphError(
+                f"pad: shape {x.shape} can't be padded by {pad_width} in mode {mode!r}: "
+                "'reflect' allows "
+                "size - 1 at each end, 'symmetric' the size; none may be negative"
+            )
+    total = (None if n is None else n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True))
+    return _Spec(total, x.dtype)
+
+
+def _pad(x, *, pad_width, mode, value):
+    """More elements at the ends of the axes."""
+    if mode != "constant" or len(pad_width) != x.ndim or min(map(min, pad_width), default=0) < 0:
+        _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
+    dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]
+    _bounded("pad", *dims)
+    if mode == "wrap" or not x.size:
+        return np.pad(x, pad_width, mode)
+    if mode != "constant":
+        return _mirror_ends(x, pad_width, mode)
+    out = np.full(dims, value, x.dtype) if value else np.zeros(dims, x.dtype)
+    out[_inside(x.shape, pad_width)] = x
+    return out
+
+
+def _mirror_ends(x, pad_width, mode):
+    """More elements at the ends, which come from beside the ends: some copies of slices."""
+    out = np.empty([n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)], x.dtype)
+    out[_inside(x.shape, pad_width)] = x
+    skipped = 1 if mode == "reflect" else 0  # an edge is no mirror of itself
+    for axis, (n, (low, high)) in enumerate(zip(x.shape, pad_width, strict=True)):
+        lead, end = (slice(None),) * axis, low + n
+        first, last = low + skipped, end - skipped
+        if low:
+            source = slice(low, low + 1) if mode == "edge" else slice(first, first + low)
+            out[(*lead, slice(low - 1, None, -1))] = out[(*lead, source)]
+        if high:
+            source = slice(end - 1, end) if mode == "edge" else slice(last - high, last)
+            out[(*lead, slice(end + high - 1, end - 1, -1))] = out[(*lead, source)]
+    return out
+
+
+def _inside(dims, pad_width):
+    return tuple(slice(a, a + n) for n, (a, _) in zip(dims, pad_width, strict=True))
+
+
+def _source_on(n, width, mode):
+    """Where each element of a padded axis came from."""
+
+    def make():
+        return np.pad(np.arange(n), width, mode)
+
+    return _make(("pad source", n, tuple(width), mode), make)
+
+
+def _pad_sum(g, *, pad_width, mode):
+    """What `pad` put at the ends added to where it came from; constants are dropped."""
+    dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]
+    if mode == "constant":
+        return g[_inside(dims, pad_width)]
+    for axis, (n, width) in enumerate(zip(dims, pad_width, strict=True)):
+        if width == (0, 0):
+            continue
+        source = _source_on(n, width, mode)
+        out = np.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
+        _scatter_at("add", out, (slice(None),) * axis + (source,), g)
+        g = out
+    return g
+
+
+# ops.arrays.ranges
+
+
+def _check_count(start, stop, step):
+    """Refuse bounds between which there are more numbers than a tensor holds."""
+    span = abs(stop - start) // abs(step) if step else 0
+    if span > 2**31 and span == span:  # not NaN, of which NumPy says what it is
+        _bounded("arange", int(span) if span < 2**63 else 2**63)
+
+
+def _arange(start, stop, step, *, dtype):
+    """Numbers between ends that are known only when a graph runs."""
+    if not step:
+        raise GraphError("arange: step is 0, so the end is never reached")
+    _check_count(start.item(), stop.item(), step.item())
+    return np.arange(start.item(), stop.item(), step.item()).astype(_ElementType(dtype).dtype)
+
+
+def _linspace(start, stop, *, size, endpoint, axis, dtype):
+    """Evenly spaced numbers and their distance."""
+    _bounded("linspace", size, *start.shape, *stop.shape)
+    parts = size - 1 if endpoint else size
+    step = (stop - start) / parts if parts else (stop - start) * np.nan
+    rank = len(step.shape)
+    position = np.arange(size, dtype=start.dtype).reshape((size,) + (1,) * rank)
+    values = start + position * (step if parts else 0)
+    if endpoint and size > 1:
+        values[-1] = stop  # the last one exactly
+    axis_index = _canonical_axis(axis, rank + 1, "linspace")
+    if axis_index:
+        values = np.moveaxis(values, 0, axis_index)
+    return values.astype(_ElementType(dtype).dtype, copy=False), np.asarray(step)
+
+
+# ops.arrays.searching
+
+
+def _searchsorted(sorted_sequence, values, *, side, dtype="int32"):
+    """Positions at which `values` would go into `sorted_sequence`."""
+    sorted_sequence, values = map(_sort_keys, (sorted_sequence, values))
+    if sorted_sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sorted_sequence, values, side)).astype(dtype)
+    if not values.size:
+        return np.zeros(values.shape, dtype)
+    *leading, length = sorted_sequence.shape
+    lines = sorted_sequence.reshape(math.prod(leading), length)
+    queries = values.reshape(len(lines), -1)
+    positions = [np.searchsorted(a, v, side) for a, v in zip(lines, queries, strict=True)]
+    return np.stack(positions).reshape(values.shape).astype(dtype)
+
+
+# ops.arrays.sorting
+
+
+_INT32 = np.int32
+
+
+def _sort(x, *, axis):
+    """The elements in rising order along an axis."""
+    if x.dtype == _BFLOAT16.dtype:
+        return _cast_array(np.sort(_sort_keys(x), axis=axis), x.dtype)
+    return np.sort(x, axis=axis)
+
+
+def _argsort(x, *, axis):
+    """The positions that put the elements in rising order along an axis, int32."""
+    return np.argsort(_sort_keys(x), axis, kind="stable").astype(_INT32)
+
+
+def _argpartition(x, *, kth, axis):
+    """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
+    return np.argpartition(_sort_keys(x), kth, axis=axis).astype(_INT32)
+
+
+def _top_rule(x, *, k, sorted):
+    if len(x.shape) == 0:
+        raise GraphError("top_k: needs one axis at least, got a scalar")
+    if k < 0 or (x.shape[-1] is not None and k > x.shape[-1]):
+        raise GraphError(
+            f"top_k: input must have at least k columns. Had {x.shape[-1]}, needed {k} [Op:TopKV2]"
+        )
+    dims = (*x.shape[:-1], k)
+    return _Spec(dims, x.dtype), _Spec(dims, "int32")
+
+
+def _top_k(x, *, k, sorted):
+    """The `k` greatest elements along the last axis and their positions."""
+    if not x.ndim or not 0 <= k <= x.shape[-1]:
+        _top_rule(_Spec(x.shape, "float32"), k=k, sorted=sorted)  # has the words
+    n = x.shape[-1]
+    few = _greatest_in_turn(x, k) if 0 < k <= _IN_TURN and 8 * k < n else None
+    if few is not None:
+        return few
+    keys = _sort_keys(x)
+    if 0 < 8 * k < n and not (x != x).any():
+        where = _few_greatest(keys, k)
+    else:
+        rising = np.argsort(keys[..., ::-1], axis=-1, kind="stable")
+        where = n - 1 - rising[..., ::-1][..., :k]
+    if x.ndim == 2:
+        rows = np.arange(len(x))[:, None]
+        return x[rows, where], where.astype(_INT32)
+    return np.take_along_axis(x, where, axis=-1), where.astype(_INT32)
+
+
+_IN_TURN = 8
+
+
+def _greatest_in_turn(x, k):
+    """Values and positions of the `k` greatest, each looked for when those before are taken out."""
+    if x.dtype.kind not in "fiu" or not x.size:
+        return None
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    rows = x.reshape(-1, x.shape[-1])
+    left = rows.copy() if k > 1 else rows
+    numbers = np.arange(len(rows))
+    values, where = np.empty((len(rows), k), x.dtype), np.empty((len(rows), k), _INT32)
+    for i in range(k):
+        at = left.argmax(axis=-1)  # the first of equal ones, and of NaNs
+        values[:, i], where[:, i] = left[numbers, at], at
+        if i + 1 < k:
+            left[numbers, at] = lowest
+    if not (values > lowest).all():
+        return None
+    dims = (*x.shape[:-1], k)
+    return values.reshape(dims), where.reshape(dims)
+
+
+def _few_greatest(x, k):
+    """Positions of the `k` greatest, greatest first, without sorting the others."""
+    rows = x.reshape(-1, x.shape[-1])
+    threshold = np.partition(rows, -k, axis=-1)[:, -k, None]
+    above = rows > threshold
+    room = k - above.sum(axis=-1, keepdims=True)
+    level = rows == threshold
+    selected = above | (level & (np.cumsum(level, axis=-1) <= room))
+    where = np.nonzero(selected)[1].reshape(-1, k)
+    values = np.take_along_axis(rows, where, axis=-1)
+    falling = k - 1 - np.argsort(values[:, ::-1], axis=-1, kind="stable")[:, ::-1]
+    return np.take_along_axis(where, falling, axis=-1).reshape((*x.shape[:-1], k))
+
+
+def _in_top_rule(targets, predictions, *, k):
+    dims, rows = targets.shape, predictions.shape[:-1]
+    pairs = zip(dims, rows, strict=False)
+    if len(dims) != len(rows) or any(None not in p and p[0] != p[1] for p in pairs):
+        raise GraphError(
+            f"in_top_k: targets {dims} need predictions (*targets.shape, classes), got "
+            f"{predictions.shape}"
+        )
+    return _Spec(dims, "bool")
+
+
+def _in_top_k(targets, predictions, *, k):
+    """Whether fewer than `k` predictions beat that of the target."""
+    _in_top_rule(_Spec(targets.shape, "int32"), _Spec(predictions.shape, "float32"), k=k)
+    classes = predictions.shape[-1]
+    inside = (targets >= 0) & (targets < classes)
+    safe = np.where(inside, targets, 0)
+    score = np.take_along_axis(predictions, safe[..., None], axis=-1)
+    winners = (predictions > score).sum(axis=-1)
+    return inside & np.isfinite(score[..., 0]) & (winners < k)
+
+
+# ops.arrays.tile_and_repeat
+
+
+def _align_repeats(dims, repeats):
+    """Shape and repeats with ones in front of the shorter."""
+    extra = len(repeats) - len(dims)
+    return (1,) * extra + tuple(dims), (1,) * -extra + tuple(repeats)
+
+
+def _tiled_dims(dims, repeats):
+    return [n * r for n, r in zip(*_align_repeats(dims, repeats), strict=True)]
+
+
+def _tile(x, *, repeats):
+    """The tensor laid side by side."""
+    _bounded("tile", *_tiled_dims(x.shape, repeats))
+    return np.tile(x, repeats)
+
+
+def _tile_sum(g, *, repeats, rank):
+    """The sum of the copies that `tile` made of a tensor of `rank` axes."""
+    dims, counts = _align_repeats(g.shape, repeats)
+    folded = []
+    for n, r in zip(dims, counts, strict=True):
+        folded += [r, n // max(r, 1)]
+    total = g.reshape(folded).sum(axis=tuple(range(0, len(folded), 2)), dtype=g.dtype)
+    return total.reshape(total.shape[total.ndim - rank :])
+
+
+def _tile_sized(x, *sizes, repeats):
+    """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
+    return _tile(x, repeats=_filled(repeats, sizes))
+
+
+def _tile_sum_sized(g, x, *sizes, repeats):
+    """The sum of the copies that `tile_sized` made of `x`."""
+    return _tile_sum(g, repeats=_filled(repeats, sizes), rank=x.ndim)
+
+
+def _repeat(x, *, repeats, axis):
+    """Each slice along an axis several times in a row."""
+    axis_index = _canonical_axis(axis, x.ndim, "repeat")
+    n = sum(repeats) if isinstance(repeats, tuple) else x.shape[axis_index] * repeats
+    _bounded("repeat", *x.shape[:axis_index], n, *x.shape[axis_index + 1 :])
+    return np.repeat(x, repeats, axis)
+
+
+def _owner_on(repeats):
+    """Of which element each place along the axis is a copy."""
+    return _make(("repeat owner", repeats), lambda: np.repeat(np.arange(len(repeats)), repeats))
+
+
+def _repeat_sum(g, *, repeats, axis):
+    """The sums over the runs that `repeat` made."""
+    axis_index = axis % g.ndim
+    if not isinstance(repeats, tuple):
+        folded = (
+            *g.shape[:axis_index],
+            g.shape[axis_index] // repeats,
+            repeats,
+            *g.shape[axis_index + 1 :],
+        )
+        return g.reshape(folded).sum(axis=axis_index + 1, dtype=g.dtype)
+    out = np.zeros((*g.shape[:axis_index], len(repeats), *g.shape[axis_index + 1 :]), g.dtype)
+    owner = _owner_on(repeats)
+    _scatter_at("add", out, (slice(None),) * axis_index + (owner,), g)
+    return out
+
+
+# ops.convolutional.window_arguments
+
+
+def _checked_padding(padding, rank, op):
+    """`padding` as "valid", "same" or a tuple of pairs."""
+    if isinstance(padding, str):
+        if padding.lower() in ("valid", "same"):
+            return padding.lower()
+    elif padding is not None and len(padding) == rank:
+        pairs = tuple(tuple(int(n) for n in pair) for pair in padding)
+        if all(len(pair) == 2 and min(pair) >= 0 for pair in pairs):
+            return pairs
+    raise GraphError(
+        f"{op}: padding={padding!r} must be 'valid', 'same' or {rank} pairs (before, after)"
+    )
+
+
+def _windowed_dims(op, sizes, window, strides, padding, dilation):
+    """The number of windows along each axis, `None` where a size is not known."""
+    result = []
+    pads = _per_axis(padding, len(window))
+    for axis, (n, k, s, pad, d) in enumerate(
+        zip(sizes, window, strides, pads, dilation, strict=True)
+    ):
+        count = None if n is None else _output_size(n, k, s, pad, d)
+        if count is not None and count < 1 and n != 0:
+            raise GraphError(
+                f"{op}: along spatial axis {axis} the window spans {_reach(k, d)} "
+                "positions, and the "
+                f"input has {n} with padding {pad!r}.\n  input   {sizes}\n  window  {window}\n"
+                "Use padding='same', a smaller window, or a larger input."
+            )
+        result.append(None if count is None else max(count, 0))
+    return tuple(result)
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked_windows(op, sizes, window, strides, padding, dilation):
+    """Where windows lie on arrays of such sizes."""
+    _checked_padding(padding, len(window), op)
+    _windowed_dims(op, sizes, window, strides, padding, dilation)
+    return _placed(sizes, window, strides, padding, dilation)
+
+
+# ops.convolutional.convolution_geometry
+
+
+def _group_count(op, x, kernel):
+    """How many groups the input's channels fall into, 1 where they are not known."""
+    channels, inside, filters = x[-1], kernel[-2], kernel[-1]
+    if channels is None or inside is None or filters is None:
+        return 1
+    if inside == 0 or channels % inside or filters % (channels // inside):
+        raise GraphError(
+            f"{op}: the input has {channels} channels, the kernel takes {inside} and has "
+            f"{filters} filters.\n"
+            f"  input   {tuple(x)}\n  kernel  {tuple(kernel)}\n"
+            "The channels must be equal; or, for a grouped convolution, the input's a multiple of "
+            "the kernel's, "
+            "and the filters a multiple of the number of groups."
+        )
+    return channels // inside
+
+
+def _check_bias(bias, filters):
+    """Raise unless there is a number for each filter: a kernel would read beyond the last."""
+    if bias is not None and bias.shape != (filters,) and None not in (filters, *bias.shape):
+        raise GraphError(f"conv: the kernel has {filters} filters, the bias shape {bias.shape}")
+
+
+def _placed_of_convolution_geometry(x, window, strides, padding, dilation_rate):
+    """Where windows lie over the array `x`."""
+    return _checked_windows("conv", x.shape[1:-1], window, strides, padding, dilation_rate)
+
+
+def _facts_of(x, kernel, bias, strides, padding, dilation_rate):
+    """Where windows lie, and the number of groups, of what fits together."""
+    groups = _group_count("conv", x.shape, kernel.shape)
+    _check_bias(bias, kernel.shape[-1])
+    return _placed_of_convolution_geometry(
+        x, kernel.shape[:-2], strides, padding, dilation_rate
+    ), groups
+
+
+# ops.linear_algebra.matmul
+
+
+_SHORT_FLOATS = frozenset(d.dtype for d in (_FLOAT16, _BFLOAT16))
+_INT8_of_matmul = np.dtype(np.int8)
+_EXACT_SUMS = 1 << 10
+_BY_DOT = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64))
+
+
+def _matmul(x1, x2):
+    """Matrix product of the last two axes; the leading axes broadcast."""
+    dtype = x1.dtype
+    if x1.ndim == 2 == x2.ndim and dtype in _BY_DOT:
+        if 1 < x1.size <= _MOST_BY_DOT >= x2.size and x1.flags.forc and x2.flags.forc:
+            return x1.dot(x2)  # `product`, without its call
+        return np.matmul(x1, x2)
+    if dtype in _SHORT_FLOATS:
+        return _cast_array(_matmul_of_matmul(_widen_halves(x1), _widen_halves(x2)), dtype)
+    if dtype is _INT8_of_matmul or dtype == _INT8_of_matmul:
+        return _int8_sums(x1, x2)
+    return _matmul_of_matmul(x1, x2)
+
+
+def _product(a, b):
+    """`np.matmul` of two NumPy matrices of one dtype in `_BY_DOT`, bit for bit."""
+    if 1 < a.size <= _MOST_BY_DOT >= b.size and a.flags.forc and b.flags.forc:
+        return a.dot(b)
+    return np.matmul(a, b)
+
+
+def _int8_sums(a, b):
+    """The product as int32, by BLAS in float32: sums of so few products are exact there."""
+    if min(a.ndim, b.ndim) < 2:
+        return _matmul_of_matmul(a.astype(np.int32), b.astype(np.int32))
+    total = None
+    for start in range(0, max(a.shape[-1], 1), _EXACT_SUMS):
+        end = start + _EXACT_SUMS
+        part = _matmul_of_matmul(
+            a[..., start:end].astype(np.float32), b[..., start:end, :].astype(np.float32)
+        ).astype(np.int32)
+        total = part if total is None else total + part
+    return total
+
+
+def _matmul_of_matmul(a, b):
+    if (
+        a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous
+    ):  # one large product, not many small ones
+        rows = math.prod(a.shape[:-1])
+        if a.shape[-1] == b.shape[0]:
+            product = np.matmul(a.reshape(rows, a.shape[-1]), b)
+            return product.reshape((*a.shape[:-1], b.shape[1]))
+    return np.matmul(a, b)
+
+
+# ops.neural.dense
+
+
+_ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
+_LARGE = 1 << 14
+
+
+def _rectified_gradient(g, y):
+    """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
+    result = g * (y > 0)
+    floats = result.astype(np.float32) if g.dtype.itemsize < 4 else result
+    rows = floats.reshape(-1, g.shape[-1])
+    by_bias = np.ones(len(rows), rows.dtype) @ rows
+    return result, by_bias.astype(g.dtype, copy=False)
+
+
+def _rows_of_dense(x):
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _is_short(dtype):
+    """Whether products are made in float32: cuBLAS sums those of short floats so by itself."""
+    return dtype.itemsize < 4
+
+
+def _finished(y, bias, activation):
+    """A product with the bias added and rectified, in place."""
+    if bias is not None:
+        y += bias
+    if activation == "relu":
+        if y.size >= _LARGE and y.dtype in _ZERO:
+            np.clip(y, 0, np.inf, out=y)  # NumPy's maximum takes twice as long as both
+            y += 0  # -0 becomes 0, as by the maximum
+        else:
+            np.maximum(y, 0, out=y)
+    return y
+
+
+def _dense(x, kernel, bias, *, activation):
+    """Product of the last axis of `x` with `kernel`, plus `bias`, rectified if asked for."""
+    if x.shape[-1] != kernel.shape[0]:  # a kernel of one axis more would broadcast
+        raise ValueError("the inner sizes differ")
+    dtype = x.dtype
+    if x.ndim == 2 == kernel.ndim and dtype in _ZERO:
+        y = _product(x, kernel)
+    else:
+        if _is_short(dtype):
+            x, kernel, bias = _widen_halves(x), _widen_halves(kernel), _widen_halves(bias)
+        y = np.matmul(_rows_of_dense(x), kernel)
+    y = _finished(y, bias, activation)
+    if x.ndim != 2:
+        y = y.reshape(*x.shape[:-1], kernel.shape[1])
+    return _cast_array(y, dtype)
+
+
+def _sum_of_dense(flat):
+    """The sums of the columns, of short floats as float32."""
+    return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
+
+
+def _sent_back_of_dense(arrays, activation, needed, multiplied, summed, by_bias=None):
+    """The gradients by functions that multiply matrices and sum columns."""
+    g, y, x, kernel = arrays
+    dtype = g.dtype
+    if _is_short(dtype):
+        g, y, x, kernel = map(_widen_halves, (g, y, x, kernel))
+    if activation == "relu" and by_bias is None:
+        g = g * (y > 0)
+    flat = _rows_of_dense(g)
+    result = []
+    if needed[0]:
+        by_x = multiplied(flat, kernel.T)
+        result.append(by_x if x.ndim == 2 else by_x.reshape(x.shape))
+    if needed[1]:
+        result.append(multiplied(_rows_of_dense(x).T, flat))
+    if needed[2]:
+        result.append(summed(flat) if by_bias is None else by_bias)
+    return tuple(_cast_array(part, dtype) for part in result)
+
+
+def _dense_gradient(g, y, x, kernel, *, activation, wanted):
+    """What `dense` sends back to those of input, kernel and bias that are wanted."""
+    multiplied = np.matmul
+    return _sent_back_of_dense((g, y, x, kernel), activation, wanted, multiplied, _sum_of_dense)
+
+
+# ops.convolutional.convolution
+
+
+def _conv(x, kernel, bias, *, strides, padding, dilation_rate, activation):
+    """Cross-correlation with a kernel (window..., channels // groups, filters), plus bias."""
+    w, groups = _facts_of(x, kernel, bias, strides, padding, dilation_rate)
+    finish = functools.partial(_finished, bias=bias, activation=activation)
+    return _conv_of_conv_reference(w, x, kernel, groups, finish)
+
+
+def _conv_input_gradient(g, kernel, x, *, strides, padding, dilation_rate):
+    """What a convolution of something of the shape of `x` sends back to it."""
+    w = _placed_of_convolution_geometry(x, kernel.shape[:-2], strides, padding, dilation_rate)
+    groups = x.shape[-1] // kernel.shape[-2]
+    return _conv_input_gradient_of_conv_reference(w, g, kernel, groups)
+
+
+def _conv_kernel_gradient(x, g, *, kernel_size, groups, strides, padding, dilation_rate):
+    """What a convolution of `x` sends back to its kernel."""
+    w = _placed_of_convolution_geometry(x, kernel_size, strides, padding, dilation_rate)
+    return _conv_kernel_gradient_of_conv_reference(w, x, g, groups)
+
+
+# ops.math.reductions
+
+
+_SUMMED_IN = {
+    np.dtype(np.bool_): np.dtype(np.int32),
+    np.dtype(np.int8): np.dtype(np.int32),
+    np.dtype(np.int16): np.dtype(np.int32),
+    np.dtype(np.uint8): np.dtype(np.uint32),
+    np.dtype(np.uint16): np.dtype(np.uint32),
+    np.dtype(np.int32): np.dtype(np.int32),
+    np.dtype(np.uint32): np.dtype(np.uint32),
+    _BFLOAT16.dtype: np.dtype(np.float32),
+    _FLOAT16.dtype: np.dtype(np.float32),
+}
+_F32, _BOOL = np.dtype(np.float32), np.dtype(np.bool_)
+_HALVES = (_BFLOAT16.dtype, _FLOAT16.dtype)
+
+
+def _check_axes(x, axis, op):
+    """Raise for an axis of a scalar, which NumPy would take for no axis at all."""
+    if axis is not None and axis != () and not x.shape:
+        _canonical_axes(axis, 0, op)
+
+
+def _wide_sum_dtype(dtype):
+    """The NumPy dtype in which halves are summed, else `None`."""
+    return _SUMMED_IN[dtype] if dtype in _HALVES else None
+
+
+def _summed_dtype(dtype):
+    """The dtype of a sum: small integers and bool grow to 32 bits, others stay."""
+    if dtype.is_floating:
+        return dtype
+    return _ElementType(_SUMMED_IN.get(dtype.dtype, dtype.dtype))
+
+
+def _sum(x, *, axis, keepdims):
+    """Sum along axes."""
+    if axis is not None:
+        _check_axes(x, axis, "sum")
+    if x.dtype is _F32:
+        return np.add.reduce(x, axis, None, None, keepdims)
+    if axis is None and x.dtype is _BOOL:
+        # In a tenth of the time of a sum, which casts each to int32.
+        count = np.int64(np.count_nonzero(x)).astype(np.int32)
+        return np.full((1,) * x.ndim, count) if keepdims else count
+    total = np.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
+    return total.astype(x.dtype) if x.dtype in _HALVES else total
+
+
+def _spread(g, x, *, axis, keepdims, mean):
+    """Repeat `g`, which stands for `x` reduced along `axis`, along these axes."""
+    if mean:
+        g = g / (x.size // g.size if g.size and x.size else 1)
+    if axis is not None and not keepdims and x.shape:
+        g = np.expand_dims(g, _canonical_axes(axis, len(x.shape)))
+    if not g.shape and g.dtype.kind == "f":
+        # What `broadcast_to` gives, in a tenth of its time.
+        return np.ndarray(x.shape, g.dtype, g, 0, (0,) * x.ndim)
+    return np.broadcast_to(g, x.shape)
+
+
+def _broadcast_axes(dims, broadcast_dims):
+    """The axes along which something of the shape `dims` was repeated to `broadcast_dims`."""
+    added = len(broadcast_dims) - len(dims)
+    return tuple(range(added)) + tuple(
+        i + added for i, n in enumerate(dims) if n == 1 and broadcast_dims[i + added] != 1
+    )
+
+
+def _sum_to_like(g, x):
+    """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
+    target, source = x.shape, g.shape
+    if target == source:
+        return g
+    if not target and g.dtype is _F32:
+        return np.add.reduce(g, None)
+    axes = _broadcast_axes(target, source)
+    dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
+    total = np.add.reduce(g, axes, dtype) if axes else g
+    if total.shape != target:
+        total = total.reshape(target)
+    return total if total.dtype is g.dtype else total.astype(g.dtype)
+
+
+def _broadcast_like(x, like):
+    """`x` repeated along axes to the shape of `like`."""
+    return np.broadcast_to(x, like.shape)
+
+
+def _mean(x, *, axis, keepdims):
+    """Mean along axes."""
+    if axis is not None:
+        _check_axes(x, axis, "mean")
+    dtype = x.dtype
+    if dtype is _F32:
+        result_dtype = summed = dtype
+    else:
+        result_dtype = dtype if dtype.kind in "fcV" else np.dtype(_floatx())
+        summed = _F32 if dtype in _HALVES else result_dtype
+    total = np.add.reduce(x, axis, summed, None, keepdims)
+    count = x.size // total.size if total.size else 1
+    mean = total / count if count else total * np.nan
+    return mean if mean.dtype is result_dtype else mean.astype(result_dtype)
+
+
+def _variance_by(x, axis, keepdims, total, squares):
+    """The variance by functions that sum floats, and their squared distances to a mean."""
+    _check_axes(x, axis, "var")
+    kind = x.dtype.kind
+    floats = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    sums = total(floats, axis, True)
+    count = x.size // sums.size if sums.size else 1
+    if not count:
+        nothing = np.add.reduce(floats, axis, None, None, keepdims).real * np.nan
+        return nothing.astype(x.dtype) if x.dtype in _HALVES else nothing
+    variance = squares(floats, sums / count, axis, keepdims) / count
+    return variance.astype(x.dtype) if x.dtype in _HALVES else variance
+
+
+def _total(x, axis, keepdims):
+    return np.add.reduce(x, axis, None, None, keepdims)
+
+
+def _square(x, centre):
+    """|x - centre|^2."""
+    away = x - centre
+    if x.dtype.kind == "c":
+        return (away * away.conj()).real
+    away *= away
+    return away
+
+
+def _squares(x, centre, axis, keepdims):
+    return _total(_square(x, centre), axis, keepdims)
+
+
+def _var(x, *, axis, keepdims):
+    """Mean squared distance to the mean along axes."""
+    return _variance_by(x, axis, keepdims, _total, _squares)
+
+
+# ops.convolutional.local_response
+
+
+def _channel_window_sums(x, *, radius):
+    """Sums of the numbers up to `radius` places before and behind each along the last axis."""
+    dtype, channels = _wide_sum_dtype(x.dtype) or x.dtype, x.shape[-1]
+    radius = min(radius, channels)
+    width, rows = channels + 2 * radius, x.size // max(channels, 1)
+    # zeros between the rows, so that one vector of all of them is shifted and not each row
+    line = np.zeros(rows * width + 2 * radius, dtype)
+    line[: rows * width].reshape(rows, width)[:, radius : radius + channels] = x.reshape(
+        rows, channels
+    )
+    total = np.zeros(rows * width, dtype)
+    for k in range(2 * radius + 1):
+        total += line[k : k + rows * width]
+    return total.reshape(rows, width)[:, :channels].reshape(x.shape).astype(x.dtype)
+
+
+# ops.convolutional.pooling
+
+
+def _windows_of_of_pooling(op, x, pool_size, strides, padding):
+    return _checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
+
+
+def _max_pool(x, *, pool_size, strides, padding):
+    """The largest value of each window of (batch, spatial..., channels)."""
+    return _max_pool_of_pool_reference(
+        _windows_of_of_pooling("max_pool", x, pool_size, strides, padding), x
+    )
+
+
+def _max_pool_gradient(g, x, y, *, pool_size, strides, padding):
+    """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
+    w = _windows_of_of_pooling("max_pool", x, pool_size, strides, padding)
+    return _max_pool_gradient_of_pool_reference(w, g, x, y)
+
+
+def _max_pool_pick(values, x, y, *, pool_size, strides, padding):
+    """`values` at the first place of each window of `x` that equals the maximum `y`."""
+    return _max_pool_pick_of_pool_reference(
+        _windows_of_of_pooling("max_pool", x, pool_size, strides, padding), values, x, y
+    )
+
+
+def _average_pool(x, *, pool_size, strides, padding):
+    """The mean of each window of (batch, spatial..., channels)."""
+    w = _windows_of_of_pooling("average_pool", x, pool_size, strides, padding)
+    return _average_pool_of_pool_reference(w, x)
+
+
+def _average_pool_gradient(g, x, *, pool_size, strides, padding):
+    """Each `g` shared by the elements of its window, in the shape of `x`."""
+    w = _windows_of_of_pooling("average_pool", x, pool_size, strides, padding)
+    return _average_pool_gradient_of_pool_reference(w, g)
+
+
+# ops.convolutional.pooling_argmax
+
+
+_OP = "max_pool_with_argmax"
+
+
+def _windows_of_of_pooling_argmax(x, pool_size, strides, padding):
+    return _checked_windows(_OP, x.shape[1:-1], pool_size, strides, padding, (1, 1))
+
+
+def _max_pool_with_argmax(x, *, pool_size, strides, padding):
+    """The largest value of each window, and its index in its image, int64."""
+    w = _windows_of_of_pooling_argmax(x, pool_size, strides, padding)
+    return _max_pool_with_argmax_of_pool_reference(w, x)
+
+
+def _add_at_argmax(g, argmax, x):
+    """Zeros in the shape of `x`, to which each `g` is added at its index in its image."""
+    return _add_at_argmax_of_pool_reference(g, argmax, x)
+
+
+def _take_at_argmax(values, argmax):
+    """Of each image of `values` the elements at indices in it."""
+    return _take_at_argmax_of_pool_reference(values, argmax)
+
+
+# ops.convolutional.transposed_convolution
+
+
+def _transposed_dims(sizes, window, strides, padding, output_padding, dilation):
+    """Spatial sizes that a transposed convolution gives."""
+    extra = output_padding or (None,) * len(window)
+    result = []
+    for n, k, s, more, d in zip(sizes, window, strides, extra, dilation, strict=True):
+        span = _reach(k, d)
+        if n is None:
+            result.append(None)
+        elif more is None:
+            result.append(n * s + (max(span - s, 0) if padding == "valid" else 0))
+        else:
+            inner = span if padding == "valid" else span - 2 * (span // 2)
+            result.append((n - 1) * s + inner + more)
+    return tuple(result)
+
+
+def _result_dims(x, kernel, *, strides, padding, output_padding, dilation_rate):
+    if None not in (x[-1], kernel[-1]) and x[-1] != kernel[-1]:
+        raise GraphError(
+            f"conv_transpose: the input has {x[-1]} channels, the kernel takes {kernel[-1]}.\n"
+            f"  input   {x}\n  kernel  {kernel}   (window..., filters, channels)"
+        )
+    window = tuple(n or 1 for n in kernel[:-2])
+    space = _transposed_dims(x[1:-1], window, strides, padding, output_padding, dilation_rate)
+    return x[0], *space, kernel[-2]
+
+
+@functools.lru_cache(maxsize=1024)
+def _windows_of_of_transposed_convolution(
+    x, kernel, strides, padding, output_padding, dilation_rate
+):
+    """The windows of the result that an input of the shape `x` is spread over."""
+    dims = _result_dims(
+        x,
+        kernel,
+        strides=strides,
+        padding=padding,
+        output_padding=output_padding,
+        dilation_rate=dilation_rate,
+    )
+    sizes = tuple(n or 0 for n in dims[1:-1])
+    w = _placed(sizes, kernel[:-2], strides, padding, dilation_rate)
+    if w.out != x[1:-1]:
+        raise GraphError(
+            f"conv_transpose: output_padding={output_padding} does not fit strides={strides}: it "
+            "must be below "
+            "the stride of its axis"
+        )
+    return w
+
+
+def _conv_transpose(x, kernel, *, strides, padding, output_padding, dilation_rate):
+    """Each input value times a kernel (window..., filters, channels), added where they overlap."""
+    w = _windows_of_of_transposed_convolution(
+        x.shape, kernel.shape, strides, padding, output_padding, dilation_rate
+    )
+    return _conv_input_gradient_of_conv_reference(w, x, kernel, 1)
+
+
+# ops.core.optimization_barrier
+
+
+def _optimization_barrier(x, signal):
+    """`x` itself, at a time when `signal` is known."""
+    return x
+
+
+# ops.core.run_time_checks
+
+
+def _assert_true(condition, *values, message):
+    """Raise unless all elements of `condition` hold."""
+    if not bool(condition.all()):
+        texts = [f"\n  {np.asarray(x)!r}" for x in values]
+        raise GraphError(message + "".join(texts))
+    return ()
+
+
+# ops.images.patches
+
+
+def _counts_of_patches(dims, size, strides, dilation):
+    return [
+        None if n is None else max(0, (n - (k - 1) * d - 1) // s + 1)
+        for n, k, s, d in zip(dims, size, strides, dilation, strict=True)
+    ]
+
+
+def _windows(dims, size, strides, dilation):
+    """For each element of a patch its number and the slices of the image that it comes from."""
+    counts = _counts_of_patches(dims, size, strides, dilation)
+    for number, offset in enumerate(itertools.product(*map(range, size))):
+        where = tuple(
+            slice(o * d, o * d + (c - 1) * s + 1, s) if c else slice(0, 0)
+            for o, d, c, s in zip(offset, dilation, counts, strides, strict=True)
+        )
+        yield number, (slice(None), *where)
+
+
+def _extract_patches(x, *, size, strides, dilation):
+    """The elements under a sliding window, side by side in the channels."""
+    counts = _counts_of_patches(x.shape[1:-1], size, strides, dilation)
+    channels = x.shape[-1]
+    out = np.empty((x.shape[0], *counts, math.prod(size), channels), x.dtype)
+    for number, where in _windows(x.shape[1:-1], size, strides, dilation):
+        out[..., number, :] = x[where]
+    return out.reshape((x.shape[0], *counts, math.prod(size) * channels))
+
+
+def _patches_sum(g, x, *, size, strides, dilation):
+    """`extract_patches` transposed: patches added where they overlap; `x` gives the shape."""
+    out = np.zeros(x.shape, g.dtype)
+    parts = g.reshape((*g.shape[:-1], math.prod(size), x.shape[-1]))
+    for number, where in _windows(x.shape[1:-1], size, strides, dilation):
+        out[where] += parts[..., number, :]
+    return out
+
+
+# ops.images.weighted_images
+
+
+def _weighted_pixels(x, rows, columns, *, method, antialias, transposed):
+    """Images (batch, height, width, channels) by weights (new size, size)."""
+    batch, height, width, channels = x.shape
+    x = np.matmul(rows, x.reshape(batch, height, width * channels))
+    return np.matmul(columns, x.reshape(batch, len(rows), width, channels))
+
+
+# ops.indexing.dynamic_slice
+
+
+def _block_of_dynamic_slice(dims, start, sizes, op):
+    """Slices for a block of `sizes` at `start`; -1 is the rest of the axis."""
+    if len(start) != len(dims) or len(sizes) != len(dims):
+        raise GraphError(
+            f"{op}: a tensor of shape {tuple(dims)} needs {len(dims)} start indices and sizes, got "
+            f"{tuple(start)} and {tuple(sizes)}"
+        )
+    block = []
+    for axis, (n, a, k) in enumerate(zip(dims, start, sizes, strict=True)):
+        end = n if k == -1 else a + k
+        if not 0 <= a <= end <= n:
+            raise GraphError(
+                f"{op}: positions {a} to {end} of axis {axis} are outside of a tensor of shape "
+                f"{tuple(dims)}"
+            )
+        block.append(slice(a, end))
+    return tuple(block)
+
+
+def _slice(x, *live, start, sizes):
+    """A block of the tensor; scalar tensors stand for the `None`s of `start`."""
+    return x[_block_of_dynamic_slice(x.shape, _filled(start, live), sizes, "slice")]
+
+
+def _slice_like(x, like, *live, start):
+    """A block of the tensor as large as `like`, whose values are not looked at."""
+    return x[_block_of_dynamic_slice(x.shape, _filled(start, live), like.shape, "slice")]
+
+
+def _slice_update(x, updates, *live, start):
+    """The tensor with a block of it replaced."""
+    block = _block_of_dynamic_slice(x.shape, _filled(start, live), updates.shape, "slice_update")
+    out = np.array(x)
+    out[block] = updates
+    return out
+
+
+# ops.indexing.gathering
+
+
+def _first_outside(indices, size, low):
+    """The first of `indices` outside [low, size), in TensorFlow's words, which leave `low` out."""
+    indices = np.asarray(indices)
+    wrong = np.argwhere((indices < low) | (indices >= size))
+    if not len(wrong):
+        return ""
+    index = tuple(wrong[0].tolist())
+    at = "[" + ",".join(map(str, index)) + "]" if index else ""
+    return f"indices{at} = {indices[index]} is not in [0, {size})"
+
+
+def _check_range(indices, size, low, op, tf_op):
+    """Raise for the first of `indices` outside [low, size); arrays of a GPU are not looked at."""
+    if not indices.size or (indices.min() >= low and indices.max() < size):
+        return
+    raise GraphError(f"{op}: {_first_outside(indices, size, low)} [Op:{tf_op}]")
+
+
+def _take(x, indices, *, axis, wrap=True):
+    """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
+    _canonical_axis(axis, x.ndim, "take")
+    n = x.shape[axis]
+    if not wrap:
+        _check_range(indices, n, 0, "gather", "GatherV2")
+    try:
+        return np.take(x, indices, axis)
+    except IndexError:
+        _check_range(np.asarray(indices), n, -n if n else 0, "take", "GatherV2")
+        raise
+
+
+def _take_sum(g, indices, x, *, axis, wrap=True):
+    """Zeros in the shape of `x` to which the picks of `take` are added."""
+    axis %= x.ndim
+    indices = np.asarray(indices)
+    n = x.shape[axis]
+    out = np.zeros((n, *x.shape[:axis], *x.shape[axis + 1 :]), g.dtype)
+    if out.size and indices.size:
+        picked = tuple(range(axis, axis + indices.ndim))
+        rows = np.moveaxis(g, picked, tuple(range(indices.ndim))).reshape((indices.size, -1))
+        _add_rows(out.reshape(n, -1), indices.reshape(-1), rows, wrap)
+    return np.moveaxis(out, 0, axis)
+
+
+def _along_rule(x, indices, *, axis):
+    if len(x.shape) != len(indices.shape):
+        raise GraphError(
+            f"take_along_axis: x and indices need as many axes, got shapes {x.shape} and "
+            f"{indices.shape}"
+        )
+    axis_index = _canonical_axis(axis, len(x.shape), "take_along_axis")
+    rest_x, rest_i = list(x.shape), list(indices.shape)
+    rest_x[axis_index] = rest_i[axis_index] = 1
+    dims = list(_broadcast_dims(rest_x, rest_i, op="take_along_axis"))
+    dims[axis_index] = indices.shape[axis_index]
+    return _Spec(dims, x.dtype)
+
+
+def _grid(dims, indices, axis):
+    """Index arrays that broadcast to the result: `indices` at `axis`, all positions elsewhere."""
+    grid = []
+    for i, n in enumerate(dims):
+        line = (1,) * i + (-1,) + (1,) * (len(dims) - i - 1)
+        grid.append(indices if i == axis else (0 if n == 1 else np.arange(n).reshape(line)))
+    return tuple(grid)
+
+
+def _take_along_axis(x, indices, *, axis):
+    """For each position of `indices` the element of `x` there along an axis."""
+    _along_rule(_Spec(x.shape, "float32"), _Spec(indices.shape, "int32"), axis=axis)
+    axis %= x.ndim
+    n = x.shape[axis]
+    indices = np.asarray(indices)
+    _check_range(indices, n, -n if n else 0, "take_along_axis", "GatherNd")
+    return x[_grid(x.shape, indices, axis)]
+
+
+def _take_along_axis_sum(g, indices, x, *, axis):
+    """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
+    out = np.zeros(x.shape, g.dtype)
+    _scatter_at("add", out, _grid(x.shape, np.asarray(indices), axis % x.ndim), g)
+    return out
+
+
+def _depth_of(x, indices, op):
+    """How many axes of `x` a row of `indices` (..., k) names."""
+    depth = indices.shape[-1] if len(indices.shape) else None
+    if depth is None or depth > len(x.shape):
+        raise GraphError(
+            f"{op}: rows of indices of shape {tuple(indices.shape)} name {depth} axes, the tensor "
+            f"has shape {tuple(x.shape)}"
+        )
+    return depth
+
+
+def _rows_as_index(x, indices, op):
+    """The index arrays for rows of positions `indices` (..., k), one for each of k axes."""
+    depth = _depth_of(x, indices, op)
+    indices = _whole(np.asarray(indices), op)
+    wrong = _outside(indices, x.shape[:depth])
+    if wrong.any():
+        row_index = tuple(int(i) for i in np.argwhere(_plain(wrong.any(axis=-1)))[0])
+        row = _plain(indices)[row_index].tolist()
+        at = ",".join(map(str, row_index))
+        raise GraphError(f"{op}: indices[{at}] = {row} does not index into shape {list(x.shape)}")
+    return tuple(indices[..., i] for i in range(depth))
+
+
+def _outside(indices, sizes):
+    """Which of the positions (..., k) point outside of axes of these sizes."""
+    ends = np.asarray(sizes, np.int64)
+    return (indices < -ends) | (indices >= ends)
+
+
+def _whole(indices, op):
+    """`indices` as integers; lists that stand beside floats come as floats."""
+    if indices.dtype.kind in "iu":
+        return indices
+    integers = indices.astype(np.int64)
+    if indices.dtype.kind != "f" or (integers != indices).any():
+        raise GraphError(f"{op}: positions are integers, got {indices.dtype.name}")
+    return integers
+
+
+def _plain(array):
+    return array
+
+
+def _gather_nd(x, indices):
+    """The slices of `x` at the rows of `indices`."""
+    sizes = x.shape[: _depth_of(x, indices, "gather_nd")]
+    if sizes and x.flags.c_contiguous and _counts_from_start(indices, sizes):
+        rows = x.reshape((math.prod(sizes), *x.shape[len(sizes) :]))
+        return rows.take(_row_numbers(indices, sizes), axis=0)
+    where = _rows_as_index(x, indices, "gather_nd")
+    return x[where] if where else np.broadcast_to(x, (*indices.shape[:-1], *x.shape))
+
+
+def _gather_nd_sum(g, indices, x):
+    """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
+    out = np.zeros(x.shape, g.dtype)
+    _add_at(out, indices, g, "gather_nd")
+    return out
+
+
+def _add_at(out, indices, values, op):
+    """Add `values` to `out` in place at the rows of `indices`; equal rows add up."""
+    if not _depth_of(out, indices, op):
+        out += values.reshape((-1, *out.shape)).sum(axis=0)
+        return
+    flat, rows = _flat_rows(out, indices, values, op)
+    if out.size and rows.size:
+        _add_rows(out.reshape(-1, rows.shape[1]), flat, rows, wrap=False)
+
+
+def _flat_rows(out, indices, values, op):
+    """Which rows of `out` as a matrix `indices` name, and the rows of `values` for them."""
+    flat = _flat_positions_of_gathering(out, indices, op)
+    inner = out.shape[indices.shape[-1] :]
+    row_dims = (*flat.shape, *inner)
+    rows = values if values.shape == row_dims else np.broadcast_to(values, row_dims)
+    return flat.reshape(-1), rows.reshape(flat.size, math.prod(inner))
+
+
+def _flat_positions_of_gathering(x, indices, op):
+    """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
+    sizes = x.shape[: indices.shape[-1]]
+    if sizes and _counts_from_start(indices, sizes):
+        return _row_numbers(indices, sizes)
+    where = _rows_as_index(x, indices, op)
+    flat = np.zeros(where[0].shape, np.int64)
+    for size, position in zip(x.shape, where, strict=False):
+        flat = flat * size + np.where(position < 0, position + size, position)
+    return flat
+
+
+def _counts_from_start(indices, sizes):
+    """Whether all positions (..., k) of NumPy are integers in [0, size) of their axes."""
+    if indices.dtype.kind not in "iu":
+        return False
+    if len(sizes) == 1:
+        return _all_inside(indices, sizes[0])
+    if indices.dtype.kind == "i":  # negative ones stand above all others
+        indices = indices.view(f"u{indices.dtype.itemsize}")
+    return bool((indices < np.asarray(sizes, np.uint64)).all())
+
+
+def _row_numbers(indices, sizes):
+    """Positions (..., k) in axes of `sizes` as one position in all of them."""
+    numbers = indices[..., 0].astype(np.int64, copy=False)
+    for axis in range(1, len(sizes)):
+        numbers = numbers * sizes[axis] + indices[..., axis].astype(np.int64, copy=False)
+    return numbers
+
+
+# ops.indexing.index_keys
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_of_index_keys(key):
+    """The index that NumPy takes for a key without tensors."""
+    return tuple(slice(*k) if type(k) is tuple else (... if k == "..." else k) for k in key)
+
+
+def _with_parts(x, key, parts):
+    """The index that NumPy or CuPy takes for a key with tensors, on the device of `x`."""
+    return tuple(_live(k, parts) for k in key)
+
+
+def _live(k, parts):
+    if type(k) is tuple:
+        return slice(*(int(parts[int(b[1:])]) if type(b) is str else b for b in k))
+    if type(k) is not str:
+        return k
+    if k == "...":
+        return ...
+    part = parts[int(k[1:])]
+    if part.ndim == 0 and part.dtype.kind != "b":
+        return int(part)
+    return part
+
+
+def _distinct(key, parts):
+    """Whether no element can be picked twice: there is at most a mask among the index arrays."""
+    arrays = [p for p in parts if p.ndim or p.dtype.kind == "b"]
+    return len(arrays) < 2 and all(p.dtype.kind == "b" for p in arrays)
+
+
+def _checked(x, key):
+    """Raise IndexError for positions outside of `x`, which CuPy would wrap around."""
+    return
+
+
+# ops.indexing.get_item
+
+
+_ROWS = ("@0",)
+
+
+def _get_item(x, *, key):
+    """Elements picked by ints and slices."""
+    return x[_plain_of_index_keys(key)]
+
+
+def _put_item(g, x, *, key):
+    """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
+    out = np.zeros(x.shape, g.dtype)
+    out[_plain_of_index_keys(key)] = g
+    return out
+
+
+def _get_item_at(x, *parts, key):
+    """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
+    live = _with_parts(x, key, parts)
+    _checked(x, live)
+    return x[live]
+
+
+def _put_item_at(g, x, *parts, key):
+    """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
+    out = np.zeros(x.shape, g.dtype)
+    live = _with_parts(x, key, parts)
+    if _distinct(key, parts):
+        out[live] = g
+    elif key == _ROWS and out.size and g.size:
+        ids = parts[0].reshape(-1)
+        _add_rows(out.reshape(len(out), -1), ids, g.reshape(ids.size, -1))
+    else:
+        _scatter_at("add", out, live, g)
+    return out
+
+
+# ops.indexing.integer_tables
+
+
+def _hash_of(salt):
+    return _fingerprint64 if salt is None else functools.partial(_siphash, key=salt)
+
+
+def _hashes(values, buckets, salt):
+    """The hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
+    function = _hash_of(salt)
+    items = values.astype(np.int64, copy=False).ravel().tolist()
+    buckets_by_item = {item: function(b"%d" % item) % buckets for item in set(items)}
+    return np.array([buckets_by_item[item] for item in items], np.int64).reshape(values.shape)
+
+
+def _number_tokens(x, *, tokens, numbers, first, count, hashed, salt):
+    # The numbers of integers by a table; those that are not in it share `count` from `first` on.
+    values = np.asarray(x)
+    table = np.asarray(tokens, np.int64)
+    positions = np.minimum(np.searchsorted(table, values), max(len(table) - 1, 0))
+    is_token = table[positions] == values if len(table) else np.zeros(values.shape, bool)
+    if not count and not is_token.all():
+        raise GraphError(
+            f"number_tokens: {values[~is_token].ravel()[0]} is not in the vocabulary, and there "
+            "are no numbers for unknown tokens"
+        )
+    other = np.int64(first)
+    if count > 1 and hashed:
+        other = first + _hashes(values, count, salt)
+    elif count > 1:
+        other = first + values.astype(np.int64) % count
+    token_numbers = np.asarray(numbers, np.int64)[positions] if len(table) else other
+    return np.asarray(np.where(is_token, token_numbers, other))
+
+
+def _tokens_of_numbers(x, *, tokens, other, dtype):
+    """The integers with these numbers, `other` for a number that no token has."""
+    kind = _ElementType(dtype).dtype
+    table = np.asarray(np.asarray((*tokens, other), kind))
+    inside = (x >= 0) & (x < len(tokens))
+    return table[np.where(inside, x, len(tokens)).astype(np.int64)]
+
+
+def _hash_buckets(x, *, buckets, salt, mask, dtype):
+    """Integers as one of so many numbers, by a hash of their digits; `mask` alone has number 0."""
+    values = np.asarray(x)
+    masked = mask is not None and buckets > 1
+    hashes = _hashes(values, buckets - masked, salt)
+    if masked:
+        hashes = np.where(values == mask, 0, hashes + 1)
+    return np.asarray(hashes.astype(_ElementType(dtype).dtype))
+
+
+def _crossed_buckets(*xs, buckets, dtype):
+    """Integers of several features as one of so many numbers, by a joint hash."""
+    columns = [np.asarray(x).ravel().tolist() for x in xs]
+    hashes = [_crossed(list(row)) % buckets for row in zip(*columns, strict=True)]
+    return np.asarray(np.array(hashes, _ElementType(dtype).dtype).reshape(xs[0].shape))
+
+
+# ops.indexing.item_assignment
+
+
+def _with_items(x, value, *parts, key):
+    """`x` with `value` at `[key]`, which names no element twice."""
+    out = x.copy()
+    live = _with_parts(x, key, parts) if parts else _plain_of_index_keys(key)
+    if parts:
+        _checked(x, live)
+    out[live] = value
+    return out
+
+
+# ops.indexing.scattering
+
+
+def _fits(dims, target):
+    """Whether `dims` broadcasts to `target`."""
+    ends = zip(reversed(dims), reversed(target), strict=False)
+    return len(dims) <= len(target) and all(a in (1, b) or None in (a, b) for a, b in ends)
+
+
+def _rule(x, indices, updates):
+    depth = _depth_of(x, indices, "scatter")
+    needed_dims = (*indices.shape[:-1], *x.shape[depth:])
+    update_dims = tuple(updates.shape)
+    if update_dims != needed_dims and not _fits(update_dims, needed_dims):
+        raise GraphError(
+            f"scatter: updates of shape {update_dims} do not fit indices of shape "
+            f"{tuple(indices.shape)} and a tensor of shape {tuple(x.shape)}; they need "
+            f"{needed_dims}"
+        )
+    return _Spec(x.shape, x.dtype)
+
+
+def _check(x, indices, updates):
+    specs = [_Spec(a.shape, "float32") for a in (x, indices, updates)]
+    _rule(*specs)
+
+
+def _scatter_nd_add(x, indices, updates):
+    """`x` with `updates` added at the rows of `indices`; equal rows add up."""
+    _check(x, indices, updates)
+    out = np.array(x, order="C")
+    _add_at(out, indices, updates, "scatter_nd_add")
+    return out
+
+
+def _scatter_update(x, indices, updates):
+    """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
+    _check(x, indices, updates)
+    out = np.array(x, order="C")
+    out[_rows_as_index(x, indices, "scatter_update") or ...] = updates
+    return out
+
+
+# ops.indexing.segments
+
+
+def _rule_of_segments(data, segment_ids, *, num_segments):
+    rank = len(segment_ids.shape)
+    pairs = zip(data.shape, segment_ids.shape, strict=False)
+    if not rank or rank > len(data.shape) or any(None not in p and p[0] != p[1] for p in pairs):
+        raise GraphError(
+            f"segments: segment_ids of shape {tuple(segment_ids.shape)} must be the first axes of "
+            f"data of shape {tuple(data.shape)}"
+        )
+    return _Spec((num_segments, *data.shape[rank:]), data.dtype)
+
+
+def _prepare(data, ids, count):
+    """Rows of data, their segments, the number of segments, and the axes of a row."""
+    _rule_of_segments(_Spec(data.shape, "float32"), _Spec(ids.shape, "int32"), num_segments=count)
+    inner = data.shape[ids.ndim :]
+    flat = np.asarray(ids).reshape(-1)
+    rows = data.reshape((flat.size, math.prod(inner)))
+    if count is None:
+        count = int(flat.max()) + 1 if flat.size else 0
+    if _all_inside(flat, count):
+        return rows, flat, count, inner
+    if flat.max() >= count:
+        wrong = _first_outside(ids, count, np.iinfo(np.int64).min)
+        raise GraphError(f"segments: segment_{wrong.replace('indices', 'ids')}")
+    keep = (flat >= 0) & (flat < count)
+    if not keep.all():
+        rows, flat = rows[keep], flat[keep]
+    return rows, flat, count, inner
+
+
+def _start_rows(count, rows, start):
+    """What the rows are added to: a row per segment, and one for those without a segment."""
+    return np.full((count + 1, rows.shape[1]), start, rows.dtype)
+
+
+def _segment_sum(data, ids, *, num_segments):
+    """The sum of each segment, 0 for an empty one."""
+    rows, flat, count, inner = _prepare(data, ids, num_segments)
+    out = _start_rows(count, rows, 0)
+    if out.size and rows.size:
+        _add_rows(out, flat, rows)
+    return out[:count].reshape((count, *inner))
+
+
+# ops.linear_algebra.einsum
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(subscripts):
+    """How to turn `subscripts` into a matrix product: axis orders and counts of letters by part."""
+    inputs, out = subscripts.split("->")
+    one, two = inputs.split(",")
+    batch = [s for s in out if s in one and s in two]
+    joined = [s for s in one if s in two and s not in out]
+    first = [s for s in out if s in one and s not in two]
+    second = [s for s in out if s in two and s not in one]
+    order_a = tuple(one.index(s) for s in batch + first + joined)
+    order_b = tuple(two.index(s) for s in batch + joined + second)
+    product_letters = batch + first + second
+    order_out = tuple(product_letters.index(s) for s in out)
+    return order_a, order_b, order_out, (len(batch), len(first), len(joined), len(second))
+
+
+def _einsum(a, b, *, subscripts):
+    """Sum of products of two tensors over the letters that the result does not have."""
+    if a.dtype in _SHORT_FLOATS:
+        product = _pair_product(_widen_halves(a), _widen_halves(b), subscripts)
+        return _cast_array(product, a.dtype)
+    if a.dtype == np.int8:
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    return _pair_product(a, b, subscripts)
+
+
+def _pair_product(a, b, subscripts, multiply=None):
+    order_a, order_b, order_out, (batch, first, joined, second) = _plan(subscripts)
+    a, b = a.transpose(order_a), b.transpose(order_b)
+    batch_dims, first_dims = a.shape[:batch], a.shape[batch : batch + first]
+    inner, second_dims = a.shape[batch + first :], b.shape[batch + joined :]
+    if batch_dims != b.shape[:batch] or inner != b.shape[batch : batch + joined]:
+        raise ValueError("sizes of equal letters differ")
+    if not joined:  # no sum: a product element by element
+        left = a.reshape((*batch_dims, *first_dims, *(1,) * second))
+        right = b.reshape((*batch_dims, *(1,) * first, *second_dims))
+        return (left * right).transpose(order_out)
+    if batch and not first and not second and a.dtype.kind != "b":
+        names = _LETTERS[: batch + joined]
+        return np.einsum(f"{names},{names}->{names[:batch]}", a, b).transpose(order_out)
+    n, k, m = math.prod(first_dims), math.prod(inner), math.prod(second_dims)
+    a, b = a.reshape((*batch_dims, n, k)), b.reshape((*batch_dims, k, m))
+    product = multiply(a, b) if multiply else np.matmul(a, b)
+    return product.reshape((*batch_dims, *first_dims, *second_dims)).transpose(order_out)
+
+
+# ops.linear_algebra.int8_product
+
+
+_INT8 = np.dtype(np.int8)
+
+
+def _int8_product(x1, x2):
+    """`matmul` of int8, whose sums are int32."""
+    if x1.dtype != _INT8 or x2.dtype != _INT8:
+        raise ValueError("both inputs must be int8")
+    return _int8_sums(x1, x2)
+
+
+# ops.linear_algebra.square_sums
+
+
+def _square_sum(x, *, axis, keepdims):
+    """Sum of the squares of real floats along axes, with the bits of `sum(square(x))`."""
+    if axis is not None:
+        _check_axes(x, axis, "norm")
+    sum_dtype = _wide_sum_dtype(x.dtype)
+    sums = np.add.reduce(np.square(x), axis, sum_dtype, None, keepdims)
+    return sums if sum_dtype is None else sums.astype(x.dtype)
+
+
+# ops.math.complex_parts
+
+
+def _real(x):
+    """Real part; real values as they are."""
+    return np.real(x)
+
+
+def _imag(x):
+    """Imaginary part; 0 for real values."""
+    return np.imag(x) if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+# ops.math.cumulative
+
+
+def _along_axis(n, cut, axis):
+    """An index that is `cut` along `axis` of `n` and everything along the others."""
+    return tuple(cut if i == axis else slice(None) for i in range(n))
+
+
+def _accumulate(step, x, start, axis, exclusive, reverse):
+    """Results of `step` over all elements up to each, or before each when `exclusive`."""
+    flipped = np.flip(x, axis) if reverse else x
+    result = step(flipped, axis=axis)
+    if exclusive:
+        shifted = np.full_like(result, start)
+        rank, axis_index = result.ndim, axis % result.ndim
+        shifted[_along_axis(rank, slice(1, None), axis_index)] = result[
+            _along_axis(rank, slice(None, -1), axis_index)
+        ]
+        result = shifted
+    return np.flip(result, axis) if reverse else result
+
+
+def _accumulate_once_rounded(function, x, start, axis, exclusive, reverse):
+    """`_accumulate` by `cumsum` or `cumprod`, of halves in float32."""
+    wide_dtype = _wide_sum_dtype(x.dtype) or x.dtype
+
+    def step(values, axis):
+        # CuPy's take no bfloat16
+        return function(values.astype(wide_dtype, copy=False), axis=axis, dtype=wide_dtype)
+
+    return _accumulate(step, x, start, axis, exclusive, reverse).astype(x.dtype, copy=False)
+
+
+def _cumsum(x, *, axis, exclusive, reverse):
+    """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
+    _check_axes(x, axis, "cumsum")
+    return _accumulate_once_rounded(np.cumsum, x, 0, axis, exclusive, reverse)
+
+
+def _cumprod(x, *, axis, exclusive, reverse):
+    """Product of all elements along an axis up to each; before each when exclusive."""
+    _check_axes(x, axis, "cumprod")
+    return _accumulate_once_rounded(np.cumprod, x, 1, axis, exclusive, reverse)
+
+
+def _linear_recurrence(a, b, *, axis, reverse):
+    """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
+    result = np.empty_like(b)
+    out, factors, terms = (np.moveaxis(v, axis, 0) for v in (result, a, b))
+    order = range(len(terms))
+    previous = np.zeros(terms.shape[1:], b.dtype)
+    for i in reversed(order) if reverse else order:
+        previous = terms[i] + factors[i] * previous
+        out[i] = previous
+    return result
+
+
+def _shift_along(x, *, axis, reverse):
+    """Each element one place later, with 0 in the first place; one place earlier in reverse."""
+    result = np.zeros_like(x)
+    rank, axis_index = x.ndim, axis % x.ndim
+    early = _along_axis(rank, slice(None, -1), axis_index)
+    late = _along_axis(rank, slice(1, None), axis_index)
+    if reverse:
+        result[early] = x[late]
+    else:
+        result[late] = x[early]
+    return result
+
+
+def _cumulative_logsumexp(x, *, axis, exclusive, reverse):
+    """Logarithm of the running sum of exponentials, without overflow."""
+    _check_axes(x, axis, "cumulative_logsumexp")
+
+    def step(values, axis):
+        rows = np.moveaxis(values, axis, 0)
+        out = np.empty_like(rows)
+        running = np.full(rows.shape[1:], -np.inf, rows.dtype)
+        for i, row in enumerate(rows):
+            running = out[i] = np.logaddexp(running, row)
+        return np.moveaxis(out, 0, axis)
+
+    return _accumulate(step, x, -np.inf, axis, exclusive, reverse)
+
+
+def _prod(x, *, axis, keepdims):
+    """Product along axes."""
+    _check_axes(x, axis, "prod")
+    dtype = _summed_dtype(_ElementType(x.dtype)).dtype
+    wide_dtype = _wide_sum_dtype(dtype) or dtype
+    return np.prod(x, axis=axis, dtype=wide_dtype, keepdims=keepdims).astype(dtype, copy=False)
+
+
+# ops.math.differences
+
+
+def _sliding_product(x, window):
+    """Sums of products of `window` (m,) with each run of m neighbours in `x` (n,), n at least m."""
+    return np.correlate(x, np.conj(window), "valid").astype(x.dtype)
+
+
+# ops.math.elementwise
+
+
+def _cast(x, *, dtype):
+    """Convert to the element type `dtype`."""
+    target = _ElementType(dtype).dtype
+    if x.dtype.kind == "c" and target.kind != "c":
+        x = x.real
+    return x.astype(target)
+
+
+def _identity(x):
+    """The same values as a new tensor."""
+    return x
+
+
+def _divide_no_nan(x1, x2):
+    """Quotient x1 / x2, and 0 where x2 is 0."""
+    return np.where(x2 == 0, 0, x1 / np.where(x2 == 0, 1, x2))
+
+
+def _reciprocal(x):
+    """Reciprocal 1 / x; integers give the default float."""
+    return 1 / x
+
+
+def _rsqrt(x):
+    """Reciprocal square root 1 / sqrt(x)."""
+    return _rsqrt_of_elementwise_reference(x)
+
+
+def _keep_where(x, mask):
+    """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
+    return np.where(mask, x, 0)
+
+
+def _where(condition, x1, x2):
+    """x1 where the condition is true, else x2."""
+    return np.where(condition, x1, x2)
+
+
+# ops.math.error_functions
+
+
+def _erf(x):
+    """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+    if x.dtype != np.float64:
+        return _erf_of_elementwise_reference(_widen_halves(x)).astype(x.dtype, copy=False)
+    return _erf_of_special_reference(x)
+
+
+def _erfc(x):
+    """Complement 1 - erf(x), exact in its tail."""
+    return _erfc_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+
+
+_TAIL32 = _tail_by_mills_ratio(lambda t: np.exp(t * t * -0.5), 15.0)
+_TAIL64 = _tail_by_erfc(lambda t: _erfc(t))
+
+
+def _normal_tail(x):
+    """The normal distribution to the digits of `x`, float32 or float64, of which `gelu` is made."""
+    return _TAIL64 if x.dtype == np.float64 else _TAIL32
+
+
+# ops.math.max_and_argmax
+
+
+def _reduced_extreme(x, name, axis, keepdims, initial):
+    _check_axes(x, axis, name)
+    if initial is None:
+        return _extreme(name, x, axis, keepdims)
+    pick = np.maximum if name == "max" else np.minimum
+    return pick.reduce(x, axis, None, None, keepdims, initial)
+
+
+def _extreme(name, x, axis, keepdims):
+    """`xp.max` or `xp.min`; CuPy's ufuncs can't reduce, and NumPy's skip a wrapper."""
+    pick = np.maximum if name == "max" else np.minimum
+    return pick.reduce(x, axis, None, None, keepdims)
+
+
+def _max(x, *, axis, keepdims, initial):
+    """Greatest element along axes; NaN wins."""
+    return _reduced_extreme(x, "max", axis, keepdims, initial)
+
+
+def _min(x, *, axis, keepdims, initial):
+    """Least element along axes; NaN wins."""
+    return _reduced_extreme(x, "min", axis, keepdims, initial)
+
+
+def _position(name, x, axis, keepdims, dtype):
+    if not keepdims:  # the method itself, behind no wrapper in Python
+        positions = x.argmax(axis) if name == "argmax" else x.argmin(axis)
+    else:
+        positions = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    return positions.astype(dtype, copy=False)
+
+
+def _argmax(x, *, axis, keepdims, dtype):
+    """Position of the greatest element."""
+    _check_axes(x, axis, "argmax")
+    return _position("argmax", x, axis, keepdims, dtype)
+
+
+def _argmin(x, *, axis, keepdims, dtype):
+    """Position of the least element."""
+    _check_axes(x, axis, "argmin")
+    return _position("argmin", x, axis, keepdims, dtype)
+
+
+# ops.math.exponentials
+
+
+def _logaddexp(x1, x2):
+    """log(exp(x1) + exp(x2)), no overflow."""
+    return np.logaddexp(x1, x2)
+
+
+def _logsumexp(x, *, axis, keepdims):
+    """Logarithm of the sum of exponentials along axes."""
+    _check_axes(x, axis, "logsumexp")
+    if x.dtype.kind in "iub":
+        x = x.astype(_floatx())
+    if x.dtype.itemsize < 4:  # sums of 16-bit floats stop growing, or overflow
+        kernel = _logsumexp
+        return kernel(x.astype(np.float32), axis=axis, keepdims=keepdims).astype(x.dtype)
+    if not x.size:
+        return np.log(np.add.reduce(x, axis, None, None, keepdims))
+    top = _extreme("max", x, axis, True)
+    limit = _GREATEST[x.dtype]
+    top = np.minimum(np.maximum(top, -limit), limit)  # inf - inf would be NaN
+    total = np.log(np.add.reduce(np.exp(x - top), axis, None, None, keepdims))
+    return total + top.reshape(total.shape)
+
+
+# ops.math.finiteness
+
+
+def _isclose(x1, x2, *, rtol, atol, equal_nan):
+    """Whether |x1 - x2| <= atol + rtol * |x2|."""
+    if x1.dtype.kind in "iub":
+        x1, x2 = x1.astype(np.float64), x2.astype(np.float64)
+    close = np.abs(x1 - x2) <= atol + rtol * np.abs(x2)
+    close = np.where(np.isfinite(x1) & np.isfinite(x2), close, x1 == x2)
+    return close | (np.isnan(x1) & np.isnan(x2)) if equal_nan else close
+
+
+# ops.math.predicates
+
+
+def _all(x, *, axis, keepdims):
+    """Whether all elements along axes are true."""
+    _check_axes(x, axis, "all")
+    return np.all(x, axis=axis, keepdims=keepdims)
+
+
+def _any(x, *, axis, keepdims):
+    """Whether one element along axes is true."""
+    _check_axes(x, axis, "any")
+    return np.any(x, axis=axis, keepdims=keepdims)
+
+
+# ops.math.rounding
+
+
+def _floor(x):
+    """The greatest whole number not above x, as a float. It has no gradient."""
+    return np.floor(x)
+
+
+def _ceil(x):
+    """The least whole number not below x, as a float. It has no gradient."""
+    return np.ceil(x)
+
+
+def _divide(function, a, b, op):
+    """Divide, but raise for an integer by 0, which has no result (floats give inf or NaN)."""
+    if b.dtype.kind in "iub" and not b.all():
+        raise GraphError(f"{op}: division of an integer by zero")
+    if b.dtype.kind == "b":
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    return function(a, b)
+
+
+def _floor_divide(x1, x2):
+    """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
+    return _divide(np.floor_divide, x1, x2, "floor_divide")
+
+
+def _mod(x1, x2):
+    """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
+    return _divide(np.remainder, x1, x2, "mod")
+
+
+def _fmod(x1, x2):
+    """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
+    return _divide(np.fmod, x1, x2, "fmod")
+
+
+# ops.math.statistics
+
+
+def _as_rows(x):
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _count_of_statistics(rows, weights, bins, all_fit):
+    """How often each number occurs in each row, or the sum of the weights there."""
+    rows, cell_count = rows.astype(np.int64, copy=False), len(rows) * bins
+    bin_indices = rows
+    if len(rows) > 1:  # All rows at once: each has its own range of bins.
+        bin_indices = rows + np.arange(len(rows), dtype=np.int64)[:, None] * bins
+    if not all_fit:
+        bin_indices = np.where((rows >= 0) & (rows < bins), bin_indices, cell_count)
+    bin_indices, flat_weights = bin_indices.ravel(), None if weights is None else weights.ravel()
+    counts = np.bincount(bin_indices, weights=flat_weights, minlength=cell_count)
+    return counts[:cell_count].reshape(len(rows), bins)
+
+
+def _limits_of(x):
+    """The least and the greatest number, with one wait for both."""
+    if not x.size:
+        return 0, -1
+    return int(x.min()), int(x.max())
+
+
+def _bins_for(lowest, greatest, minlength, maxlength):
+    if lowest < 0:
+        raise GraphError(f"bincount: x has the negative value {lowest}")
+    bins = max(minlength, greatest + 1)
+    return bins if maxlength is None else min(bins, maxlength)
+
+
+def _as_counts(x, weights, counts):
+    count_dtype = np.int32 if weights is None else weights.dtype
+    return counts.reshape(*x.shape[:-1], counts.shape[-1]).astype(count_dtype, copy=False)
+
+
+def _bincount(x, *weights, minlength, maxlength=None):
+    """How often each whole number occurs in each row, or the sum of the weights there."""
+    lowest, greatest = _limits_of(x)
+    bins = _bins_for(lowest, greatest, minlength, maxlength)
+    row_weights = _as_rows(weights[0]) if weights else None
+    return _as_counts(
+        x, row_weights, _count_of_statistics(_as_rows(x), row_weights, bins, greatest < bins)
+    )
+
+
+# ops.math.value_limits
+
+
+def _clip(x, *, x_min, x_max):
+    """Values below the number x_min become x_min, those above x_max become x_max."""
+    return _clip_of_elementwise_reference(x, x_min=x_min, x_max=x_max)
+
+
+def _clip_by_tensors(x, x_min, x_max):
+    """Values above x_max become x_max, then those below x_min become x_min; all three broadcast."""
+    return np.maximum(np.minimum(x, x_max), x_min)
+
+
+# ops.neural.activations
+
+
+def _relu_gradient(g, y):
+    """`g` where the output `y` of a rectifier is above 0, else 0."""
+    return _relu_gradient_of_elementwise_reference(g, y)
+
+
+def _relu(x):
+    """Rectifier max(x, 0); the slope at 0 is 0."""
+    return _relu_of_elementwise_reference(x)
+
+
+def _relu6(x):
+    """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010."""
+    return _relu6_of_elementwise_reference(x)
+
+
+def _leaky_relu(x, *, negative_slope):
+    """`x` above 0, negative_slope * x below it."""
+    if 0 < negative_slope <= 1:
+        return _leaky_relu_of_elementwise_reference(x, negative_slope=negative_slope)
+    return np.where(x > 0, x, x * negative_slope)
+
+
+def _sigmoid(x):
+    """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
+    return _sigmoid_of_elementwise_reference(x)
+
+
+def _log_sigmoid(x):
+    """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow."""
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+def _softplus(x):
+    """Smooth rectifier log(1 + exp(x)), without overflow."""
+    return _softplus_of_elementwise_reference(x)
+
+
+def _softsign(x):
+    """`x / (1 + |x|)`."""
+    return x / (1 + np.abs(x))
+
+
+def _hard_sigmoid(x):
+    """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above."""
+    return _hard_sigmoid_of_elementwise_reference(x)
+
+
+def _sparse_sigmoid(x):
+    """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
+    return np.minimum(np.maximum((x + 1) * 0.5, 0), 1)
+
+
+def _hard_tanh(x):
+    """`x` limited to the range from -1 to 1."""
+    return _clip_of_elementwise_reference(x, x_min=-1, x_max=1)
+
+
+def _elu_gradient(g, x, *, alpha):
+    """`g` times the slope of `elu`: 1 above 0, alpha * exp(x) elsewhere."""
+    return _elu_gradient_of_elementwise_reference(g, x, alpha=alpha)
+
+
+def _elu(x, *, alpha):
+    """`x` above 0, alpha * (exp(x) - 1) below it."""
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+
+
+def _selu_gradient(g, x):
+    """`g` times the slope of `selu`: scale from 0 on, scale * alpha * exp(x) below it."""
+    return _selu_gradient_of_elementwise_reference(g, x)
+
+
+def _selu(x):
+    """Scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer."""
+    return _selu_of_elementwise_reference(x)
+
+
+def _celu(x, *, alpha):
+    """`x` above 0, alpha * (exp(x / alpha) - 1) below it."""
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha)
+
+
+def _squareplus(x, *, b):
+    """(x + sqrt(x**2 + b)) / 2."""
+    return 0.5 * (x + np.sqrt(x * x + b))
 
 
 def _sparse_plus(x):
+    """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
     bend = 0.25 * (x + 1) * (x + 1)
     return np.where(x >= 1, x, np.where(x <= -1, 0, bend))
 
 
-# Coefficients of rational approximations, the highest power first. Cody 1969, "Rational Chebyshev
-# approximations for the error function"; those for float32 are fitted for trainkit.
-_ERF = (
-    (1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2,
-     3.20937758913846947e3),
-    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3,
-     2.84423683343917062e3),
-)  # fmt: skip
-_ERFC = (
-    (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594, 6.61191906371416295e1,
-     2.98635138197400131e2, 8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3,
-     1.23033935479799725e3),
-    (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
-     1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3,
-     1.23033935480374942e3),
-)  # fmt: skip
-_ERFC_TAIL = (
-    (0.016315387137302097, 0.30532663496123236, 0.36034489994980445, 0.12578172611122926,
-     0.016083785148742275, 0.0006587491615298378),
-    (1.0, 2.568520192289822, 1.8729528499234604, 0.5279051029514285, 0.06051834131244132,
-     0.0023352049762686918),
-)  # fmt: skip
-_ERF32 = (
-    (1.986648191844802e-06, 0.00028455542942285256, 0.003883339700814107, 0.05310175418127554,
-     0.1935464549078571, 1.1283791394067937),
-    (3.741820720134403e-05, 0.001185549400101956, 0.015207271334095171, 0.11535041196506143,
-     0.5048586373291866, 1.0),
-)  # fmt: skip
-_MILLS32 = (
-    (2.1165280294169975e-07, 0.014576691117281501, 0.10857582039537265, 0.34170183700256435,
-     0.4999999286043085),
-    (0.03656405080589212, 0.2716341301620386, 0.8991085342080644, 1.481280571431044, 1.0),
-)  # fmt: skip
+def _soft_shrink(x, *, threshold):
+    """`x` moved towards 0 by the threshold, 0 within it."""
+    return np.where(x > threshold, x - threshold, np.where(x < -threshold, x + threshold, 0))
 
 
-def _ratio(coefficients, x):
-    """The quotient of two polynomials, by Horner's rule."""
-    values = []
-    for part in coefficients:
-        value = x * part[0]
-        value += part[1]
-        for c in part[2:]:
-            value *= x
-            value += c
-        values.append(value)
-    values[0] /= values[1]
-    return values[0]
+def _hard_shrink(x, *, threshold):
+    """`x` beyond the threshold, 0 within it."""
+    return np.where(np.abs(x) > threshold, x, 0)
 
 
-def _erf(x):
-    if x.dtype != np.float64:
-        floats = np.clip(_widen(x), -4, 4)
-        value = _ratio(_ERF32, floats * floats)
-        value *= floats
-        return np.clip(value, -1, 1).astype(x.dtype, copy=False)
-    size = np.minimum(np.abs(x), 6)
-    centre = x * _ratio(_ERF, np.minimum(size * size, 0.25))
-    outside = 1 - np.exp(-size * size) * _ratio(_ERFC, size)
-    return np.where(size <= 0.46875, centre, np.copysign(outside, x))
+def _tanh_shrink(x):
+    """`x - tanh(x)`."""
+    return x - np.tanh(x)
 
 
-def _erfc(x):
-    """1 - erf(x), which does not cancel for large x."""
-    doubles = x.astype(np.float64)
-    size = np.abs(doubles)
-    centre = 1 - doubles * _ratio(_ERF, np.minimum(size * size, 0.25))
-    middle, bound = _ratio(_ERFC, np.minimum(size, 4)), np.maximum(size, 4)
-    inverse = 1 / (bound * bound)
-    tail = (1 / math.sqrt(math.pi) - inverse * _ratio(_ERFC_TAIL, inverse)) / bound
-    near = np.minimum(size, 30)
-    coarse = np.floor(near * 16) / 16
-    bell = np.exp(-coarse * coarse) * np.exp(-(near - coarse) * (near + coarse))
-    upper = bell * np.where(size <= 4, middle, tail)
-    outside = np.where(doubles < 0, 2 - upper, upper)
-    return np.where(size <= 0.46875, centre, outside).astype(x.dtype)
+# ops.neural.gated_activations
 
 
-_DENSITY = 1 / math.sqrt(2 * math.pi)
-
-
-def _normal_tail(x):
-    """Of the normal distribution P beyond t = |x|: t * P, and P less t times the density."""
-    if x.dtype == np.float64:
-        t = np.clip(np.abs(x), -math.inf, 39.0)
-        share = _erfc(t * math.sqrt(0.5)) * 0.5
-        return share * t, share - t * np.exp(t * t * -0.5) * _DENSITY
-    t = np.clip(np.abs(x), -math.inf, 15.0)
-    ratio, bell = _ratio(_MILLS32, t), np.exp(t * t * -0.5)
-    return t * ratio * bell, (ratio - t * _DENSITY) * bell
-
-
-def _gelu_erf(x):
-    """x times the share below x; for x < 0 by that beyond -x, which does not cancel."""
-    floats = _widen(x)
-    gap, _ = _normal_tail(floats)
-    return np.where(floats >= 0, floats - gap, -gap).astype(x.dtype, copy=False)
-
-
-def _gelu_erf_gradient(g, x):
-    floats = _widen(x)
-    _, slope = _normal_tail(floats)
-    return (g * np.where(floats >= 0, 1 - slope, slope)).astype(g.dtype, copy=False)
-
-
-def _biased_gelu_gradient(g, z, bias):
-    result = _gelu_erf_gradient(g, z + bias)
-    by_bias = _widen(result).reshape(-1, z.shape[-1]).sum(axis=0)
-    return result, by_bias.astype(bias.dtype, copy=False)
-
-
-_TANH_SCALE, _CUBIC = 0.7978845608028654, 0.044715
-
-
-def _tanh_sigmoid(floats, squared):
-    """(1 + tanh(u)) / 2 as 1 / (1 + exp(-2 u)), without its reciprocal."""
-    return 1 + np.exp(floats * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE))
-
-
-def _gelu_tanh(x):
-    floats = _widen(x)
-    return (floats / _tanh_sigmoid(floats, floats * floats)).astype(x.dtype, copy=False)
-
-
-def _gelu_tanh_gradient(g, x):
-    floats = _widen(x)
-    squared = floats * floats
-    s = 1 / _tanh_sigmoid(floats, squared)
-    slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
-    return (g * (s * (1 + floats * slope * (1 - s)))).astype(g.dtype, copy=False)
+def _silu(x):
+    """Sigmoid linear unit x * sigmoid(x), also called swish."""
+    return _silu_of_elementwise_reference(x)
 
 
 def _silu_gradient(g, x):
-    s = 1 / (1 + np.exp(-x))
-    return g * (s * (1 + x * (1 - s)))
+    """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    return _silu_gradient_of_elementwise_reference(g, x)
 
 
-def _fake_quant(x, low, high, num_bits, narrow_range):
-    """x rounded to the nearest of the values that so many bits have between low and high."""
+def _hard_silu(x):
+    """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
+    return _hard_silu_of_elementwise_reference(x)
+
+
+def _hard_silu_gradient(g, x):
+    """`g` times the slope of `hard_silu`."""
+    return _hard_silu_gradient_of_elementwise_reference(g, x)
+
+
+def _mish(x):
+    """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681."""
+    return x * np.tanh(_softplus_of_elementwise_reference(x))
+
+
+def _gelu_tanh(x):
+    """Gaussian error linear unit with the tanh approximation of the normal distribution."""
+    return _gelu_tanh_of_elementwise_reference(_widen_halves(x)).astype(x.dtype, copy=False)
+
+
+def _gelu_tanh_gradient(g, x):
+    """`g` times the slope of `gelu_tanh`, s * (1 + x * (1 - s) * slope of 2 * u)."""
+    by_x = _gelu_tanh_gradient_of_elementwise_reference(g, _widen_halves(x))
+    return by_x.astype(g.dtype, copy=False)
+
+
+def _gelu_erf(x):
+    """Gaussian error linear unit: x times the normal distribution function of x."""
+    floats = _widen_halves(x)
+    return _gelu_erf_of_elementwise_reference(floats, _normal_tail(floats)).astype(
+        x.dtype, copy=False
+    )
+
+
+def _gelu_erf_gradient(g, x):
+    """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
+    floats = _widen_halves(x)
+    by_x = _gelu_erf_gradient_of_elementwise_reference(g, floats, _normal_tail(floats))
+    return by_x.astype(g.dtype, copy=False)
+
+
+# ops.neural.bias_activation
+
+
+def _check_of_bias_activation(z, bias):
+    if not z or len(bias) != 1 or (None not in (z[-1], bias[0]) and z[-1] != bias[0]):
+        raise GraphError(
+            "biased_gelu: the bias needs one number for each feature.\n"
+            f"  input  {tuple(z)}\n  bias   {tuple(bias)}"
+        )
+
+
+def _biased_gelu(z, bias):
+    """Gaussian error linear unit of z (..., features) + bias (features,)."""
+    _check_of_bias_activation(z.shape, bias.shape)
+    return _gelu_erf(_as_float_array(z + bias))
+
+
+def _sent_back(g, z, bias, summed):
+    """The gradients by a function that sums columns."""
+    result = _gelu_erf_gradient(g, z + bias)
+    floats = result.astype(np.float32) if result.dtype.itemsize < 4 else result
+    by_bias = summed(floats.reshape(-1, z.shape[-1]))
+    return result, by_bias.astype(bias.dtype, copy=False)
+
+
+def _biased_gelu_gradient(g, z, bias):
+    """What `biased_gelu` sends back to z and bias."""
+    return _sent_back(g, z, bias, lambda flat: flat.sum(axis=0))
+
+
+# ops.neural.cross_entropy
+
+
+def _sigmoid_cross_entropy_with_logits(labels, logits):
+    """max(x, 0) - x * z + log(1 + exp(-|x|)), element by element, for logits x and labels z."""
+    loss = np.log1p(np.exp(-np.abs(logits)))
+    loss += np.maximum(logits, 0)
+    return loss - logits * labels
+
+
+# ops.neural.ctc
+
+
+_FAR = -1e30
+
+
+class _States:
+    """Blank, label, blank, label, ..., blank: the states that a path goes through."""
+
+    def __init__(self, target, target_length, blank):
+        batch, length = target.shape
+        self.classes = np.full((batch, 2 * length + 1), blank, np.int64)
+        self.classes[:, 1::2] = target
+        self.skips = np.zeros(self.classes.shape, bool)
+        self.skips[:, 2:] = self.classes[:, 2:] != self.classes[:, :-2]
+        self.skips[:, ::2] = False
+        self.last = 2 * target_length.astype(np.int64)
+
+
+def _shift(values, by):
+    """`values` moved along the states, log(0) where nothing comes from."""
+    result = np.full(values.shape, _FAR, values.dtype)
+    if by > 0:
+        result[:, by:] = values[:, :-by]
+    else:
+        result[:, :by] = values[:, -by:]
+    return result
+
+
+def _forward_body(emitted, skips, lengths):
+    """Log of the chance of all ways to each state at each time, (batch, time, states)."""
+    batch, steps, count = emitted.shape
+    alpha = np.full((steps, batch, count), _FAR, emitted.dtype)
+    alpha[0, :, :2] = emitted[:, 0, :2]
+    for t in range(1, steps):
+        before = alpha[t - 1]
+        ways = np.logaddexp(before, _shift(before, 1))
+        ways = np.where(skips, np.logaddexp(ways, _shift(before, 2)), ways)
+        alpha[t] = np.where((t < lengths)[:, None], ways + emitted[:, t], before)
+    return alpha.transpose(1, 0, 2)
+
+
+def _backward_body(emitted, skips, last, lengths):
+    """Log of the chance of all ways from each state at each time to the end."""
+    batch, steps, count = emitted.shape
+    positions = np.arange(count)[None, :]
+    final = (positions == last[:, None]) | (positions == last[:, None] - 1)
+    end = np.where(final, emitted.dtype.type(0), emitted.dtype.type(_FAR))
+    beta = np.full((steps, batch, count), _FAR, emitted.dtype)
+    leaps = np.zeros_like(skips)
+    leaps[:, :-2] = skips[:, 2:]
+    beta[steps - 1] = end
+    for t in range(steps - 2, -1, -1):
+        after = beta[t + 1] + emitted[:, t + 1]
+        ways = np.logaddexp(after, _shift(after, -1))
+        ways = np.where(leaps, np.logaddexp(ways, _shift(after, -2)), ways)
+        beta[t] = np.where((t + 1 < lengths)[:, None], ways, end)
+    return beta.transpose(1, 0, 2)
+
+
+def _emissions(scores, states):
+    """What each state's class is scored with, (batch, time, states)."""
+    return np.take_along_axis(scores, states.classes[:, None, :], axis=2)
+
+
+def _total_of_ctc(alpha, states):
+    """Log of the chance of all whole paths, (batch,)."""
+    end = alpha[:, -1]
+    last = np.take_along_axis(end, states.last[:, None], axis=1)[:, 0]
+    label = np.take_along_axis(end, np.maximum(states.last - 1, 0)[:, None], axis=1)[:, 0]
+    return np.where(states.last > 0, np.logaddexp(last, label), last)
+
+
+def _check_values(logits, target, lengths, blank):
+    _, steps, classes = logits.shape
+    target_length, output_length = lengths
+    if not -classes <= blank < classes:
+        raise GraphError(f"ctc_loss: mask_index={blank} is not among {classes} classes")
+    used = np.arange(target.shape[1])[None, :] < target_length[:, None]
+    if bool((used & ((target < 0) | (target >= classes))).any()):
+        raise GraphError(
+            f"ctc_loss: a target is not in [0, {classes}): the output has {classes} classes"
+        )
+    for name, length, limit in (
+        ("target_length", target_length, target.shape[1]),
+        ("output_length", output_length, steps),
+    ):
+        if length.size and not (length.min() >= 0 and length.max() <= limit):
+            raise GraphError(f"ctc_loss: {name} must lie in [0, {limit}], got {length}")
+
+
+def _prepare_of_ctc(logits, target, target_length, blank):
+    floats = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
+    inside = np.clip(target, 0, logits.shape[-1] - 1)
+    states = _States(inside, target_length, blank % logits.shape[-1])
+    return _log_softmax_of_softmax_reference(floats), states
+
+
+def _ctc_loss(logits, target, target_length, output_length, *, blank):
+    """Minus the log of the chance of all paths that give the labels, (batch,)."""
+    if logits.ndim != 3 or not len(logits) == len(target) == len(target_length):
+        raise ValueError("shapes do not fit")  # the shape rule has the words
+    _check_values(logits, target, (target_length, output_length), blank)
+    scores, states = _prepare_of_ctc(logits, target, target_length, blank)
+    alpha = _forward_body(_emissions(scores, states), states.skips, output_length)
+    chance = _total_of_ctc(alpha, states)
+    loss = np.where(chance < _FAR / 2, np.inf, -chance)
+    return loss.astype(logits.dtype)
+
+
+def _ctc_gradient(g, logits, target, target_length, output_length, *, blank):
+    """Chance of each class less its chance given the labels, at each time, times `g`."""
+    scores, states = _prepare_of_ctc(logits, target, target_length, blank)
+    emitted = _emissions(scores, states)
+    alpha = _forward_body(emitted, states.skips, output_length)
+    beta = _backward_body(emitted, states.skips, states.last, output_length)
+    chance = _total_of_ctc(alpha, states)
+    posteriors = np.exp(np.minimum(alpha + beta - chance[:, None, None], 0))
+    share = _by_class(posteriors, states.classes, scores.shape[-1])
+    times = np.arange(scores.shape[1])[None, :]
+    is_counted = times < output_length[:, None]
+    gradient = np.where(is_counted[..., None], np.exp(scores) - share, 0)
+    return (gradient * g[:, None, None]).astype(logits.dtype)
+
+
+def _by_class(posteriors, classes, count):
+    """The chances of states added up for each class, (batch, time, count)."""
+    batch, steps, _states = posteriors.shape
+    rows, times = np.arange(batch)[:, None], np.arange(steps)[None, :]
+    bins = ((rows * steps + times) * count)[:, :, None] + classes[:, None, :]
+    sums = np.bincount(bins.ravel(), posteriors.ravel(), batch * steps * count)
+    return sums.astype(posteriors.dtype).reshape(batch, steps, count)
+
+
+# ops.neural.ctc_decoding
+
+
+def _ctc_decode(logits, lengths, *, strategy, beam_width, top_paths, merge_repeated, mask_index):
+    """Labels (top_paths, batch, time) and scores (batch, top_paths)."""
+    x, heard = np.asarray(logits), np.asarray(lengths)
+    if heard.size and not 0 <= heard.min() <= heard.max() <= x.shape[1]:
+        raise GraphError(
+            f"ctc_decode: sequence_lengths {heard.tolist()} must lie in [0, {x.shape[1]}], the "
+            "number of time steps"
+        )
+    if strategy == "greedy":
+        labels, scores = _greedy(x, heard, merge_repeated, mask_index)
+    else:
+        labels, scores = _beams(x, heard, beam_width, top_paths, mask_index)
+    return np.asarray(labels), np.asarray(scores)
+
+
+def _greedy(logits, lengths, merge, blank):
+    batch, steps, classes = logits.shape
+    best = logits.argmax(axis=-1)
+    heard = np.arange(steps)[None, :] < lengths[:, None]
+    scores = -np.where(heard, logits.max(axis=-1), 0).sum(axis=1, keepdims=True)
+    emitted = heard & (best != blank % classes)
+    if merge:
+        emitted[:, 1:] &= best[:, 1:] != best[:, :-1]
+    labels = np.full((1, batch, steps), -1, np.int32)
+    for row in range(batch):
+        sequence = best[row, emitted[row]]
+        labels[0, row, : sequence.size] = sequence
+    return labels, scores.astype(logits.dtype)
+
+
+def _beams(logits, lengths, width, paths, blank):
+    batch, steps, classes = logits.shape
+    labels = np.full((paths, batch, steps), -1, np.int32)
+    scores = np.full((batch, paths), -np.inf, logits.dtype)
+    chances = _log_softmax_of_softmax_reference(logits.astype(np.float64))
+    for row in range(batch):
+        best_paths = _best_labels(chances[row, : lengths[row]], blank % classes, width)[:paths]
+        for path, (sequence, score) in enumerate(best_paths):
+            labels[path, row, : len(sequence)] = sequence
+            scores[row, path] = score
+    return labels, scores
+
+
+# ops.neural.dropout
+
+
+def _dropped(x, kept, *, scale):
+    """`x` times `scale` where the mask `kept` is true, else times 0."""
+    return x * np.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
+
+
+# ops.neural.embedding
+
+
+def _check_ids(ids, rows):
+    """Raise unless all ids are in [0, rows)."""
+    if ids.size and not (ids.min() >= 0 and ids.max() < rows):
+        index = np.argwhere(np.asarray((ids < 0) | (ids >= rows)).reshape(ids.shape))[0]
+        at = ", ".join(map(str, index))
+        raise GraphError(
+            f"embedding_lookup: ids[{at}] = {ids[tuple(index)]} is not in [0, {rows}): the table "
+            f"has {rows} rows"
+        )
+
+
+def _embedding_lookup(table, ids):
+    """Row `ids[...]` of `table` for each id."""
+    if ids.dtype.kind not in "iu" or not table.ndim:
+        raise ValueError("ids do not fit")  # the shape rule has the words
+    _check_ids(ids, table.shape[0])
+    return np.take(table, ids, axis=0)
+
+
+def _embedding_gradient(g, ids, table):
+    """Rows of `g` added up by their id, in the shape of `table`."""
+    flat = ids.reshape(-1)
+    rows = g.reshape(flat.shape[0], math.prod(table.shape[1:]))
+    _check_ids(flat, table.shape[0])
+    return _summed_by_id(rows, flat, table.shape[0]).reshape(table.shape)
+
+
+def _summed_by_id(rows, ids, count):
+    """Rows sorted by id, then each run of equal ids summed in one go."""
+    sum_dtype = np.float32 if rows.dtype.itemsize < 4 else rows.dtype
+    result = np.zeros((count, rows.shape[1]), rows.dtype)
+    if not ids.size:
+        return result
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    result[ordered[starts]] = np.add.reduceat(
+        rows[order].astype(sum_dtype, copy=False), starts, axis=0
+    )
+    return result
+
+
+# ops.neural.fake_quant
+
+
+def _fake_quant(x, low, high, *, num_bits, narrow_range):
+    """`x` clipped to [low, high] and rounded to one of the `2**num_bits` numbers there."""
     lowest, greatest = int(narrow_range), 2**num_bits - 1
     empty = high == low
     width = np.where(empty, 1, high - low)
@@ -1957,640 +5254,280 @@ def _fake_quant(x, low, high, num_bits, narrow_range):
     return np.where(empty, 0, np.floor(steps - first + 0.5) * scale)
 
 
-def _logsumexp(x, axis, keepdims):
-    top = x.max(axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    total = np.log(np.exp(x - top).sum(axis=axis, keepdims=keepdims))
-    return total + top.reshape(total.shape)
+# ops.neural.fused_attention
 
 
-def _sum(x, axis, keepdims):
-    summed = {"f": _widen(x).dtype, "b": np.int32}.get(x.dtype.kind, x.dtype)
-    total = np.add.reduce(x, axis, summed, None, keepdims)
-    return total.astype(x.dtype) if x.dtype == np.float16 else total
-
-
-def _mean(x, axis, keepdims):
-    summed = _widen(x).dtype if x.dtype.kind in "fc" else np.float64
-    total = np.add.reduce(x, axis, summed, None, keepdims)
-    count = x.size // total.size if total.size else 1
-    mean = total / count if count else total * np.nan
-    return mean.astype(x.dtype) if x.dtype == np.float16 else mean
-
-
-def _var(x, axis, keepdims):
-    floats = x if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
-    sums = np.add.reduce(floats, axis, None, None, True)
-    count = x.size // sums.size if sums.size else 1
-    if not count:
-        return np.add.reduce(floats, axis, None, None, keepdims).real * np.nan
-    away = floats - sums / count
-    squares = (away * away.conj()).real if away.dtype.kind == "c" else away * away
-    variance = np.add.reduce(squares, axis, None, None, keepdims) / count
-    return variance.astype(x.dtype) if x.dtype == np.float16 else variance
-
-
-def _prod(x, axis, keepdims):
-    total = np.prod(_float32_of_short(x), axis=axis, keepdims=keepdims)
-    return total.astype(x.dtype) if x.dtype == np.float16 else total
-
-
-def _extreme(reduce):
-    def run(x, axis, keepdims, initial=None):
-        limits = {} if initial is None else {"initial": initial}
-        return reduce(x, axis=axis, keepdims=keepdims, **limits)
-
-    return run
-
-
-def _running(step, start):
-    """Sums or products of all elements so far, without the element itself if `exclusive`."""
-
-    def run(x, axis, exclusive, reverse):
-        result = step(np.flip(x, axis) if reverse else x, axis).astype(x.dtype, copy=False)
-        if exclusive:
-            shifted = np.full_like(result, start)
-            shifted[_on_axis(x, slice(1, None), axis)] = result[_on_axis(x, slice(-1), axis)]
-            result = shifted
-        return np.flip(result, axis) if reverse else result
-
-    return run
-
-
-def _on_axis(x, part, axis):
-    return tuple(part if i == axis % x.ndim else slice(None) for i in range(x.ndim))
-
-
-def _sums_so_far(x, axis):
-    return np.cumsum(x, axis=axis, dtype=_float32_of_short(x).dtype)
-
-
-def _products_so_far(x, axis):
-    return np.cumprod(x, axis=axis, dtype=_float32_of_short(x).dtype)
-
-
-def _logsumexps_so_far(x, axis):
-    rows = np.moveaxis(x, axis, 0)
-    out, running = np.empty_like(rows), np.full(rows.shape[1:], -np.inf, rows.dtype)
-    for i, row in enumerate(rows):
-        running = out[i] = np.logaddexp(running, row)
-    return np.moveaxis(out, 0, axis)
-
-
-def _linear_recurrence(a, b, axis, reverse):
-    """y[i] = b[i] + a[i] * y[i - 1] along an axis."""
-    result = np.empty_like(b)
-    out, factors, terms = (np.moveaxis(v, axis, 0) for v in (result, a, b))
-    previous = np.zeros(terms.shape[1:], b.dtype)
-    for i in range(len(terms) - 1, -1, -1) if reverse else range(len(terms)):
-        previous = terms[i] + factors[i] * previous
-        out[i] = previous
-    return result
-
-
-def _shift_along(x, axis, reverse):
-    result = np.zeros_like(x)
-    early, late = _on_axis(x, slice(-1), axis), _on_axis(x, slice(1, None), axis)
-    if reverse:
-        result[early] = x[late]
-    else:
-        result[late] = x[early]
-    return result
-
-
-def _top_k(x, k, sorted):
-    # Backwards, as there is no negative of a number without a sign; of equal ones the first.
-    rising = np.argsort(x[..., ::-1], axis=-1, kind="stable")
-    where = x.shape[-1] - 1 - rising[..., ::-1][..., :k]
-    return np.take_along_axis(x, where, -1), where
-
-
-def _in_top_k(targets, predictions, k):
-    if targets.shape != predictions.shape[:-1]:
-        raise ValueError(f"targets {targets.shape} do not fit predictions {predictions.shape}")
-    inside = (targets >= 0) & (targets < predictions.shape[-1])
-    safe = np.where(inside, targets, 0)
-    score = np.take_along_axis(predictions, safe[..., None], axis=-1)
-    winners = (predictions > score).sum(axis=-1)
-    return inside & np.isfinite(score[..., 0]) & (winners < k)
-
-
-def _bincount(x, *weights, minlength, maxlength=None):
-    """How often, or with what weight, each number from 0 on occurs in each row."""
-    lowest, greatest = (int(x.min()), int(x.max())) if x.size else (0, -1)
-    if lowest < 0:
-        raise ValueError(f"x has the negative value {lowest}")
-    bins = max(minlength, greatest + 1)
-    bins = bins if maxlength is None else min(bins, maxlength)
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(np.int64, copy=False)
-    cell_count = len(rows) * bins
-    cells = rows + np.arange(len(rows), dtype=np.int64)[:, None] * bins
-    cells = np.where((rows >= 0) & (rows < bins), cells, cell_count).ravel()
-    flat_weights = weights[0].reshape(rows.shape).ravel() if weights else None
-    counts = np.bincount(cells, weights=flat_weights, minlength=cell_count)[:cell_count]
-    kind = weights[0].dtype if weights else np.int32
-    return counts.reshape(*x.shape[:-1], bins).astype(kind, copy=False)
-
-
-def _isclose(x1, x2, rtol, atol, equal_nan):
-    if x1.dtype.kind in "iub":
-        x1, x2 = x1.astype(np.float64), x2.astype(np.float64)
-    close = np.abs(x1 - x2) <= atol + rtol * np.abs(x2)
-    close = np.where(np.isfinite(x1) & np.isfinite(x2), close, x1 == x2)
-    return close | (np.isnan(x1) & np.isnan(x2)) if equal_nan else close
-
-
-def _cast(x, dtype):
-    x = x.real if x.dtype.kind == "c" and np.dtype(dtype).kind != "c" else x
-    return x.astype(_dtype(dtype))
-
-
-def _view(x, dtype):
-    """The same bytes as numbers of another type; the last axis grows or shrinks with it."""
-    if dtype == "bfloat16":
-        raise GraphError("bytes can't be viewed as bfloat16, which this reader has no type for")
-    return np.ascontiguousarray(x).reshape(x.shape).view(_dtype(dtype))
-
-
-def _linspace(start, stop, size, endpoint, axis, dtype):
-    parts = size - 1 if endpoint else size
-    step = (stop - start) / parts if parts else (stop - start) * np.nan
-    rank = np.ndim(step)
-    position = np.arange(size, dtype=start.dtype).reshape((size,) + (1,) * rank)
-    values = start + position * (step if parts else 0)
-    if endpoint and size > 1:
-        values[-1] = stop
-    return np.moveaxis(values, 0, axis).astype(_dtype(dtype), copy=False), step
-
-
-def _searchsorted(sorted_sequence, values, side, dtype="int32"):
-    if sorted_sequence.ndim == 1:
-        return np.asarray(np.searchsorted(sorted_sequence, values, side)).astype(dtype)
-    if not values.size:
-        return np.zeros(values.shape, dtype)
-    *leading, length = sorted_sequence.shape
-    lines = sorted_sequence.reshape(math.prod(leading), length)
-    rows = zip(lines, values.reshape(len(lines), -1), strict=True)
-    positions = [np.searchsorted(a, v, side) for a, v in rows]
-    return np.stack(positions).reshape(values.shape).astype(dtype)
-
-
-# ---------------------------------------------------------------------- signals
-
-
-def _fft(x, rank):
-    return np.fft.fftn(x, axes=range(-rank, 0)).astype(x.dtype)
-
-
-def _ifft(x, rank):
-    return np.fft.ifftn(x, axes=range(-rank, 0)).astype(x.dtype)
-
-
-def _fft_transposed(x, rank):
-    return np.fft.ifftn(x, axes=range(-rank, 0), norm="forward").astype(x.dtype)
-
-
-def _ifft_transposed(x, rank):
-    return np.fft.fftn(x, axes=range(-rank, 0), norm="forward").astype(x.dtype)
-
-
-def _half_weights(n, middle, dtype):
-    """The weight of each frequency that half of a spectrum has; the ends stand for themselves."""
-    weights = np.full(n // 2 + 1, middle, dtype)
-    weights[0] = 1
-    if n % 2 == 0:
-        weights[-1] = 1
-    return weights
-
-
-def _rfft_transposed(g, x):
-    n, dtype = x.shape[-1], g.real.dtype
-    weights = _half_weights(n, 0.5, dtype)
-    return np.fft.irfft(g * weights, n, norm="forward").astype(dtype)
-
-
-def _irfft_transposed(g, n):
-    spectrum = np.fft.rfft(g, norm="forward") * _half_weights(g.shape[-1], 2.0, g.dtype)
-    return spectrum.astype(np.result_type(g.dtype, np.complex64))
-
-
-def _extract_sequences(x, length, stride):
-    if x.shape[-1] < length:
-        return np.zeros((*x.shape[:-1], 0, length), x.dtype)
-    views = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)
-    return views[..., ::stride, :]
-
-
-def _overlap_added(g, stride, size=None):
-    """Frames (..., count, length) added up, each `stride` behind the one before."""
-    *lead, count, length = g.shape
-    steps = -(-length // stride)
-    chunks = np.zeros((*lead, count, steps * stride), g.dtype)
-    chunks[..., :length] = g
-    chunks = chunks.reshape(*lead, count, steps, stride)
-    out = np.zeros((*lead, count + steps - 1 if count else 0, stride), g.dtype)
-    for k in range(steps if count else 0):
-        out[..., k : k + count, :] += chunks[..., :, k, :]
-    natural = (count - 1) * stride + length if count else 0
-    flat = out.reshape(*lead, out.shape[-2] * stride)[..., :natural]
-    if size in (None, natural):
-        return flat
-    signal = np.zeros((*lead, size), g.dtype)
-    signal[..., :natural] = flat
-    return signal
-
-
-# ---------------------------------------------------------------------- picking and putting
-
-
-def _diag(x, k):
-    n, i = x.shape[-1] + abs(k), np.arange(x.shape[-1])
-    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
-    out[..., i + max(-k, 0), i + max(k, 0)] = x
-    return out
-
-
-def _diagonal_put(g, x, offset, axis1, axis2):
-    out, i = np.zeros(x.shape, g.dtype), np.arange(g.shape[-1])
-    moved = np.moveaxis(out, (axis1, axis2), (-2, -1))
-    moved[..., i + max(-offset, 0), i + max(offset, 0)] = g
-    return out
-
-
-def _tril(x, k):
-    return np.where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, np.zeros((), x.dtype))
-
-
-def _triu(x, k):
-    return np.where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), np.zeros((), x.dtype), x)
-
-
-def _with_items(x, value, *parts, key):
-    out = x.copy()
-    out[_index(key, parts)] = value
-    return out
-
-
-def _put_item(g, x, key):
-    out = np.zeros(x.shape, g.dtype)
-    out[_index(key)] = g
-    return out
-
-
-def _put_item_at(g, x, *parts, key):
-    out, index = np.zeros(x.shape, g.dtype), _index(key, parts)
-    arrays = [p for p in parts if p.ndim or p.dtype.kind == "b"]
-    if len(arrays) < 2 and all(p.dtype.kind == "b" for p in arrays):
-        out[index] = g  # a mask picks nothing twice
-    else:
-        np.add.at(out, index, g)
-    return out
-
-
-def _add_rows(out, rows, values):
-    """Add rows to those of `out` that they are numbered for, one after the other."""
-    n, d = out.shape
-    rows = np.where(rows < 0, rows + n, rows)
-    where = rows if d == 1 else (rows[:, None] * np.int64(d) + np.arange(d)).reshape(-1)
-    np.add.at(out.reshape(-1), where, np.ascontiguousarray(values).reshape(-1))
-
-
-def _positions(x, indices):
-    """Index arrays for the first axes of `x`, checked."""
-    depth = indices.shape[-1]
-    integers = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
-    ends = np.asarray(x.shape[:depth], np.int64)
-    if (
-        depth > x.ndim
-        or (integers != indices).any()
-        or ((integers < -ends) | (integers >= ends)).any()
-    ):
-        raise IndexError(f"indices do not point into shape {list(x.shape)}")
-    return tuple(integers[..., i] for i in range(depth))
-
-
-def _add_at(out, indices, values):
-    """Add `values` at the positions that the last axis of `indices` gives."""
-    depth = indices.shape[-1]
-    if not depth:
-        out += values.reshape(-1, *out.shape).sum(axis=0)
-        return out
-    where = _positions(out, indices)
-    flat = np.zeros(where[0].shape, np.int64)
-    for size, position in zip(out.shape, where, strict=False):
-        flat = flat * size + np.where(position < 0, position + size, position)
-    values = np.broadcast_to(values, (*flat.shape, *out.shape[depth:]))
-    if out.size and values.size:
-        table = out.reshape(math.prod(out.shape[:depth]), -1)
-        _add_rows(table, flat.reshape(-1), values.reshape(flat.size, -1))
-    return out
-
-
-def _segment_sum(data, ids, num_segments):
-    """Sums of the rows with equal ids; rows with an id below 0 are left out."""
-    inner, flat = data.shape[ids.ndim :], ids.reshape(-1)
-    rows = data.reshape(flat.size, math.prod(inner))
-    id_count = int(flat.max()) + 1 if flat.size else 0
-    count = id_count if num_segments is None else num_segments
-    if id_count > count:
-        raise IndexError(f"the id {id_count - 1} is beyond {count} segments")
-    out = np.zeros((count, rows.shape[1]), rows.dtype)
-    if out.size and rows.size:
-        _add_rows(out, flat[flat >= 0], rows[flat >= 0])
-    return out.reshape(count, *inner)
-
-
-def _scatter_nd_add(x, indices, updates):
-    return _add_at(np.array(x, order="C"), indices, updates)
-
-
-def _scatter_update(x, indices, updates):
-    out = np.array(x, order="C")
-    out[_positions(x, indices) or ...] = updates
-    return out
-
-
-def _take_sum(g, indices, x, axis, wrap=True):
-    axis %= x.ndim
-    indices = np.asarray(indices)
-    out = np.zeros((x.shape[axis], *x.shape[:axis], *x.shape[axis + 1 :]), g.dtype)
-    if out.size and indices.size:
-        picked = tuple(range(axis, axis + indices.ndim))
-        rows = np.moveaxis(g, picked, tuple(range(indices.ndim))).reshape(indices.size, -1)
-        _add_rows(out.reshape(len(out), -1), indices.reshape(-1), rows)
-    return np.moveaxis(out, 0, axis)
-
-
-def _take_along_axis_sum(g, indices, x, axis):
-    out, grid = np.zeros(x.shape, g.dtype), []
-    for i, n in enumerate(x.shape):
-        line = (1,) * i + (-1,) + (1,) * (x.ndim - i - 1)
-        grid.append(indices if i == axis % x.ndim else 0 if n == 1 else np.arange(n).reshape(line))
-    np.add.at(out, tuple(grid), g)
-    return out
-
-
-def _gather_nd_sum(g, indices, x):
-    return _add_at(np.zeros(x.shape, g.dtype), indices, g)
-
-
-def _embedding_gradient(g, ids, table):
-    """Rows sorted by id, then each run of equal ids summed at once."""
-    flat = ids.reshape(-1)
-    rows = g.reshape(flat.size, math.prod(table.shape[1:]))
-    if flat.size and not 0 <= flat.min() <= flat.max() < len(table):
-        raise IndexError(f"an id is outside of a table of {len(table)} rows")
-    result = np.zeros((len(table), rows.shape[1]), g.dtype)
-    if flat.size:
-        order = np.argsort(flat, kind="stable")
-        ordered = flat[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        result[ordered[starts]] = np.add.reduceat(_widen(rows[order]), starts, axis=0)
-    return result.reshape(table.shape)
-
-
-# ---------------------------------------------------------------------- tables and hashes
-
-_WORD = 0xFFFFFFFFFFFFFFFF
-
-
-def _number_tokens(x, tokens, numbers, first, count, hashed, salt):
-    """Numbers by a table; what is not in it shares `count` numbers from `first` on."""
-    table = np.asarray(tokens, np.int64)
-    position = np.minimum(np.searchsorted(table, x), max(len(table) - 1, 0))
-    in_table = table[position] == x if len(table) else np.zeros(x.shape, bool)
-    if not count and not in_table.all():
-        raise ValueError(f"{x[~in_table].ravel()[0]} is not in the vocabulary")
-    other = np.int64(first)
-    if count > 1:
-        other = first + (_hashes(x, count, salt) if hashed else x.astype(np.int64) % count)
-    return np.where(
-        in_table, np.asarray(numbers, np.int64)[position] if len(table) else other, other
+def _misfit(q, k, v):
+    return GraphError(
+        "attend: query, key and value must be (batch, length, heads, size) of one batch; key and "
+        "value of one length and as many heads, the query's a multiple of them, and query and key "
+        f"of one size.\n  query  {tuple(q)}\n  key    {tuple(k)}\n  value  {tuple(v)}"
     )
 
 
-def _tokens_of_numbers(x, tokens, other, dtype):
-    table = np.asarray((*tokens, other), _dtype(dtype))
-    inside = (x >= 0) & (x < len(tokens))
-    return table[np.where(inside, x, len(tokens)).astype(np.int64)]
+def _fit(one, two):
+    """Whether two sizes are one, or may be."""
+    return one == two or one is None or two is None
 
 
-def _hash_buckets(x, buckets, salt, mask, dtype):
-    masked = mask is not None and buckets > 1
-    hashes = _hashes(x, buckets - masked, salt)
-    return np.where(x == mask, 0, hashes + 1) if masked else hashes
+def _check_of_fused_attention(q, k, v):
+    if not len(q) == len(k) == len(v) == 4 or not (
+        (_fit(q[0], k[0]) and _fit(k[0], v[0]) and _fit(q[0], v[0]))
+        and (_fit(k[1], v[1]) and _fit(k[2], v[2]) and _fit(q[3], k[3]))
+    ):
+        raise _misfit(q, k, v)
+    if None not in (q[2], k[2]) and q[2] % k[2]:
+        raise _misfit(q, k, v)
 
 
-def _crossed_buckets(*xs, buckets, dtype):
-    """A joint hash of several features, modulo `buckets`, as TensorFlow's feature columns have."""
-    murmur, columns = 0xC6A4A7935BD1E995, [x.ravel().tolist() for x in xs]
-
-    def mixed(x):
-        x &= _WORD
-        return x ^ x >> 47
-
-    hashes = []
-    for row in zip(*columns, strict=True):
-        h = 0xDECAFCAFFE
-        for word in row:
-            h = (h ^ murmur) ^ mixed((word & _WORD) * murmur) * murmur & _WORD
-            h = mixed(mixed(h * murmur) * murmur)
-        hashes.append(h % buckets)
-    return np.array(hashes, _dtype(dtype)).reshape(xs[0].shape)
+def _check_mask(mask, q, k):
+    """Raise unless a mask broadcasts against the scores: a kernel would read beyond its end."""
+    score_dims = (q[0], q[2], q[1], k[1])
+    if mask is None:
+        return
+    fits = len(mask.shape) == 4 and all(
+        None in (m, n) or m in (1, n) for m, n in zip(mask.shape, score_dims, strict=True)
+    )
+    if not fits or mask.dtype.name != "bool":
+        raise GraphError(
+            f"attend: the mask must be of bools and broadcast to (batch, heads, targets, sources)."
+            f"\n  mask    {tuple(mask.shape)} {mask.dtype.name}\n  scores  {score_dims}"
+        )
 
 
-def _hashes(values, buckets, salt):
-    """Hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
-    items = values.astype(np.int64, copy=False).ravel().tolist()
-    hashes = {}
-    for item in set(items):
-        text = b"%d" % item
-        hashes[item] = (_farmhash(text) if salt is None else _siphash(text, salt)) % buckets
-    return np.array([hashes[item] for item in items], np.int64).reshape(values.shape)
+def _attention(q, k, v, mask, *, scale, causal):
+    """Each query's mean of the values, weighted by softmax(scale * query . key)."""
+    _check_of_fused_attention(q.shape, k.shape, v.shape)
+    _check_mask(mask, q.shape, k.shape)
+    dtype = q.dtype
+    q, k, v = map(_widen_halves, (q, k, v))
+    y = _attention_of_attention_reference(q, k, v, mask, scale, causal)
+    return y.astype(dtype, copy=False)
 
 
-def _farmhash(text):
-    """FarmHash's Fingerprint64 (Pike and Alakuijala) of at most 32 bytes: digits are at most 20."""
-    k0, k1, k2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
-
-    def word(at, size=8):
-        return int.from_bytes(text[at : at + size], "little")
-
-    def turned(x, right):
-        x &= _WORD
-        return x >> right | x << (64 - right) & _WORD
-
-    def mixed(x):
-        x &= _WORD
-        return x ^ x >> 47
-
-    def joined(u, v):
-        a = mixed((u ^ v) * factor)
-        return mixed((v ^ a) * factor) * factor & _WORD
-
-    n = len(text)
-    factor = k2 + 2 * n
-    if n > 16:
-        a, b = word(0) * k1, word(8)
-        c, d = word(n - 8) * factor, word(n - 16) * k2
-        u, v = turned(a + b, 43) + turned(c, 30) + d & _WORD, a + turned(b + k2, 18) + c & _WORD
-        return joined(u, v)
-    if n >= 8:
-        a, b = word(0) + k2, word(n - 8)
-        return joined(turned(b, 37) * factor + a, (turned(a, 25) + b) * factor)
-    if n >= 4:
-        return joined(n + (word(0, 4) << 3), word(n - 4, 4))
-    y, z = text[0] + (text[n >> 1] << 8), n + (text[-1] << 2)
-    return mixed(y * k2 ^ z * k0) * k2 & _WORD
+def _attention_gradient(g, q, k, v, mask, *, scale, causal):
+    """What `attend` sends back to query, key and value."""
+    dtype = q.dtype
+    g, q, k, v = map(_widen_halves, (g, q, k, v))
+    gradients = _attention_gradient_of_attention_reference(g, q, k, v, mask, scale, causal)
+    return tuple(part.astype(dtype, copy=False) for part in gradients)
 
 
-def _siphash(text, key):
-    """SipHash-2-4 (Aumasson and Bernstein 2012) with a key of two words."""
-    a, b = (k & _WORD for k in key)
-    v = [a ^ 0x736F6D6570736575, b ^ 0x646F72616E646F6D]
-    v += [a ^ 0x6C7967656E657261, b ^ 0x7465646279746573]
-
-    def rounds(count):
-        for _ in range(count):
-            for i, j, left, turns in ((0, 1, 13, 1), (2, 3, 16, 0), (0, 3, 21, 0), (2, 1, 17, 1)):
-                v[i] = v[i] + v[j] & _WORD
-                v[j] = (v[j] << left & _WORD | v[j] >> (64 - left)) ^ v[i]
-                if turns:
-                    v[i] = v[i] << 32 & _WORD | v[i] >> 32
-
-    padded = text + bytes(7 - len(text) % 8) + bytes([len(text) & 0xFF])
-    for at in range(0, len(padded), 8):
-        word = int.from_bytes(padded[at : at + 8], "little")
-        v[3] ^= word
-        rounds(2)
-        v[0] ^= word
-    v[2] ^= 0xFF
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
+# ops.neural.fused_normalization
 
 
-# ---------------------------------------------------------------------- back to the inputs
+def _statistics_axes(axis, rank, over_batch):
+    """Axes over which moments are taken: all but `axis` for batches, `axis` for layers."""
+    return tuple(i for i in range(rank) if i not in axis) if over_batch else axis
 
 
-def _spread_back(g, x, axis, keepdims, mean):
-    """What a sum or mean sends back: the same to all elements that it took in."""
-    if mean:
-        g = g / (x.size // g.size if g.size and x.size else 1)
-    if axis is not None and not keepdims and x.ndim:
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        g = np.expand_dims(g, tuple(a % x.ndim for a in axes))
-    return np.broadcast_to(g, x.shape)
+def _parameter_shape(x, axis):
+    return tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
 
 
-def _sum_to_like(g, x):
-    """A gradient summed over the axes along which `x` was stretched."""
-    added = g.ndim - x.ndim
-    if g.shape == x.shape:
-        return g
-    if not x.ndim and g.dtype == np.float32:
-        return np.add.reduce(g, None)
-    stretched = [i + added for i, n in enumerate(x.shape) if n == 1 != g.shape[i + added]]
-    axes = (*range(added), *stretched)
-    total = np.add.reduce(g, axes, _float32_of_short(g).dtype) if axes else g
-    return total.reshape(x.shape).astype(g.dtype, copy=False)
+def _vector_dtype(x, scale):
+    """That of moments: `x` may be of a shorter dtype than the scale."""
+    return (x if scale is None else scale).dtype
 
 
-def _split_like(g, *xs, axis):
-    return np.split(g, np.cumsum([x.shape[axis] for x in xs[:-1]]), axis)
+def _check_parameters_of_fused_normalization(x, scale, offset, axis):
+    shape = x.shape
+    needed_dims = tuple([shape[i] for i in axis])
+    if scale is not None and scale.shape != needed_dims:
+        _check_parameter("scale", scale.shape, shape, needed_dims, axis)
+    if offset is not None and offset.shape != needed_dims:
+        _check_parameter("offset", offset.shape, shape, needed_dims, axis)
 
 
-def _pad_sum(g, pad_width, mode):
-    dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]
-    if mode == "constant":
-        return g[tuple(slice(a, a + n) for n, (a, _) in zip(dims, pad_width, strict=True))]
-    for axis, (n, width) in enumerate(zip(dims, pad_width, strict=True)):
-        if tuple(width) != (0, 0):
-            source = np.pad(np.arange(n), width, mode)
-            out = np.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
-            np.add.at(out, (slice(None),) * axis + (source,), g)
-            g = out
-    return g
+def _check_parameter(name, dims, shape, needed_dims, axis):
+    if len(dims) != len(needed_dims) or any(
+        None not in (a, b) and a != b for a, b in zip(dims, needed_dims, strict=True)
+    ):
+        raise GraphError(
+            f"normalization: {name} has shape {dims}, the input {tuple(shape)} needs {needed_dims} "
+            "for its "
+            f"axes {axis}"
+        )
 
 
-def _tile_sum(g, repeats, rank):
-    counts = (1,) * (g.ndim - len(repeats)) + tuple(repeats)
-    folded = []
-    for n, r in zip(g.shape, counts, strict=True):
-        folded += [r, n // max(r, 1)]
-    total = g.reshape(folded).sum(axis=tuple(range(0, len(folded), 2)), dtype=g.dtype)
-    return total.reshape(total.shape[total.ndim - rank :])
+def _fused_normalization(x, scale, offset, *, axis, epsilon, over_batch, centred=True):
+    """Normalize by own moments, then scale and shift; batches also give their mean and variance."""
+    _check_parameters_of_fused_normalization(x, scale, offset, axis)
+    shape = _parameter_shape(x, axis)
+    y, centre, spread = _normalized(
+        _widen_halves(x),
+        None if scale is None else _widen_halves(scale).reshape(shape),
+        None if offset is None else _widen_halves(offset).reshape(shape),
+        _statistics_axes(axis, x.ndim, over_batch),
+        epsilon,
+        centred,
+    )
+    y = y.astype(x.dtype, copy=False)
+    if not over_batch:
+        return y
+    vector = tuple(x.shape[i] for i in axis)
+    dtype = _vector_dtype(x, scale)
+    return y, centre.reshape(vector).astype(dtype), spread.reshape(vector).astype(dtype)
 
 
-def _tile_sum_sized(g, x, *sizes, repeats):
-    return _tile_sum(g, _filled(repeats, sizes), x.ndim)
+def _fused_normalization_gradient(
+    g, x, scale, by_mean, by_variance, *, axis, epsilon, over_batch, centred=True
+):
+    """Gradients of a fused normalization by x, scale and offset."""
+    shape, dtype = _parameter_shape(x, axis), _vector_dtype(x, scale)
+    floats = _widen_halves(g)
+    scale, by_mean, by_variance = (
+        None if v is None else _widen_halves(v).reshape(shape)
+        for v in (scale, by_mean, by_variance)
+    )
+    axes = _statistics_axes(axis, x.ndim, over_batch)
+    result, product = _normalized_gradient(
+        floats, _widen_halves(x), scale, by_mean, by_variance, axes, epsilon, centred
+    )
+    outer = tuple(i for i in range(x.ndim) if i not in axis)
+    sums = (product.sum(axis=outer), floats.sum(axis=outer))
+    vectors = [part.astype(dtype, copy=False) for part in sums]
+    return result.astype(x.dtype, copy=False), *vectors
 
 
-def _repeat_sum(g, repeats, axis):
-    dimension = axis % g.ndim
-    before, after = g.shape[:dimension], g.shape[dimension + 1 :]
-    if not isinstance(repeats, tuple):
-        folded = g.reshape(*before, g.shape[dimension] // repeats, repeats, *after)
-        return folded.sum(axis=dimension + 1, dtype=g.dtype)
-    out, owner = np.zeros((*before, len(repeats), *after), g.dtype), np.arange(len(repeats))
-    np.add.at(out, (slice(None),) * dimension + (np.repeat(owner, repeats),), g)
-    return out
+# ops.neural.recurrence
 
 
-def _slice_like(x, like, *live, start):
-    return x[_block(x, _filled(start, live), like.shape)]
+def _widen(function, *arrays, **settings):
+    """What `function` gives of these, 16-bit floats being float32 to it; `None` stays `None`."""
+    parts = function(*map(_widen_halves, arrays), **settings)
+    return parts and tuple(part.astype(arrays[0].dtype, copy=False) for part in parts)
 
 
-def _array_without(g, index, like):
-    if not like.size:
-        return np.zeros(like.shape, g.dtype)
-    out = g[: like.shape[0]].copy()
-    if int(index) < len(out):
-        out[int(index)] = 0
-    return out
+def _check_of_recurrence(op, count, projected, states, kernel, bias=None):
+    units = kernel.shape[0]
+    fits = (
+        len(projected.shape) == 3
+        and len(kernel.shape) == 2
+        and all(len(s.shape) == 2 and s.shape[1] in (None, units) for s in states)
+        and kernel.shape[1] in (None, count * (units or 0))
+        and projected.shape[2] in (None, kernel.shape[1])
+        and len({n.shape[0] for n in (projected, *states)} - {None}) <= 1
+        and (bias is None or (len(bias.shape) == 1 and bias.shape[0] in (None, kernel.shape[1])))
+    )
+    if not fits:
+        shapes = [("projected", projected), *((f"state {i}", s) for i, s in enumerate(states))]
+        shapes += [("kernel", kernel)] + [("bias", bias)] * (bias is not None)
+        shape_lines = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in shapes)
+        and_bias = "" if bias is None else f", and a bias ({count} units,)"
+        raise GraphError(
+            f"{op}: projected must be (batch, steps, {count} units), each state (batch, units), "
+            f"and the recurrent kernel (units, {count} units){and_bias}.\n{shape_lines}"
+        )
 
 
-def _array_padded(g, index, like):
-    out = np.zeros(like.shape, g.dtype)
-    if g.size:
-        out[: len(g)] = g
-        if int(index) < len(out):
-            out[int(index)] = 0
-    return out
+def _lstm(projected, h, c, kernel):
+    """Hidden states, memories and gates of all steps."""
+    _check_of_recurrence("lstm", 4, projected, (h, c), kernel)
+    return _widen(_lstm_of_recurrent_reference, projected, h, c, kernel)
 
 
-def _array_placed(g, index, like):
-    out = np.zeros(like.shape, g.dtype)
-    out[int(index)] = g
-    return out
+def _lstm_gradient(by_hidden, by_memory, projected, h, c, kernel, hidden, memory, gates):
+    """What an LSTM sends back to the projected inputs, the first h and c, and the kernel."""
+    function = _lstm_gradient_of_recurrent_reference
+    return _widen(function, by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
 
 
-def _padded_like(x, like):
-    out = np.zeros(like.shape, x.dtype)
-    out[tuple(map(slice, x.shape))] = x
-    return out
+def _gru(projected, h, kernel, bias, *, reset_after=True):
+    """Hidden states and gates of all steps."""
+    _check_of_recurrence("gru", 3, projected, (h,), kernel, bias)
+    function = _gru_of_recurrent_reference
+    return _widen(function, projected, h, kernel, bias, reset_after=reset_after)
 
 
-# ---------------------------------------------------------------------- losses
+def _gru_gradient(by_hidden, projected, h, kernel, bias, hidden, gates, *, reset_after=True):
+    """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
+    function = _gru_gradient_of_recurrent_reference
+    return _widen(function, by_hidden, h, kernel, hidden, gates, reset_after=reset_after)
 
 
-def _shifted_powers(logits):
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted, np.exp(shifted)
+# ops.neural.softmax
 
 
-def _dense_losses(labels, shifted, sums):
-    shifted -= np.log(sums)
-    shifted = np.where(labels == 0, shifted.dtype.type(0), shifted * _widen(labels))
-    return -shifted.sum(axis=-1)
+def _softmax(x, *, axis):
+    """exp(x) over its sum along axes."""
+    return _softmax_of_softmax_reference(x, axis) if x.size else x
 
 
-def _dense_cross_entropy(labels, logits):
-    shifted, powers = _shifted_powers(_widen(logits))
+def _softmax_gradient(g, y, *, axis):
+    """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
+    share = g * y
+    return share - y * share.sum(axis=axis, keepdims=True)
+
+
+def _log_softmax(x, *, axis):
+    """`x` less the logarithm of the sum of exponentials along axes."""
+    return _log_softmax_of_softmax_reference(x, axis) if x.size else x
+
+
+def _log_softmax_gradient(g, y, *, axis):
+    """Gradient by the input of log_softmax, g - exp(y) * sum(g), from its output `y`."""
+    return g - np.exp(y) * g.sum(axis=axis, keepdims=True)
+
+
+def _threshold_weights(x, axis):
+    """How much each element moves the threshold of Keras's sparsemax; the size of the support."""
+    z = np.moveaxis(x, axis, -1)
+    order = _stable_order(-z)
+    descending = np.take_along_axis(z, order, axis=-1)
+    ranks = np.arange(1, z.shape[-1] + 1, dtype=z.dtype)
+    inside = 1 + ranks * descending > np.cumsum(descending, axis=-1)
+    size = np.sum(inside, axis=-1, keepdims=True).astype(z.dtype)
+    by_rank = np.where(inside, (size - ranks + 1) / size, 0)
+    inverse_order = np.argsort(order, axis=-1)
+    weights = np.take_along_axis(by_rank, inverse_order, axis=-1)
+    return np.moveaxis(weights, -1, axis), np.moveaxis(size, -1, axis)
+
+
+def _sparsemax_weights(x, *, axis):
+    """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
+    return _threshold_weights(x, axis)[0]
+
+
+def _sparsemax(x, *, axis):
+    """`x` less a threshold, and 0 below it."""
+    weights, size = _threshold_weights(x, axis)
+    threshold = np.sum(weights * x, axis=axis, keepdims=True) - 1 / size
+    return np.maximum(x - threshold, 0)
+
+
+# ops.neural.softmax_cross_entropy
+
+
+def _scaled_rows(g, grads):
+    """Rows of gradients (..., classes) times the numbers g (...)."""
+    return grads * np.expand_dims(g, -1)
+
+
+def _softmax_cross_entropy_with_logits(labels, logits):
+    """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
+    _check_dense(labels, logits)
+    shifted, powers = _shifted_powers(_widen_halves(logits))
     losses = _dense_losses(labels, shifted, powers.sum(axis=-1, keepdims=True))
     return losses.astype(logits.dtype, copy=False)
 
 
-def _dense_cross_entropy_pair(labels, logits):
+def _check_dense(labels, logits):
+    if labels.shape != logits.shape or not logits.ndim:
+        raise ValueError("shapes differ")  # the shape rule has the words
+
+
+def _dense_losses(labels, shifted, sums):
+    """The losses, for which `shifted` is used up."""
+    shifted -= np.log(sums)
+    # A label of 0 counts nothing, even where the probability is 0.
+    shifted = np.where(labels == 0, shifted.dtype.type(0), shifted * _widen_halves(labels))
+    return -shifted.sum(axis=-1)
+
+
+def _softmax_cross_entropy_and_slopes(labels, logits):
+    """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
+    _check_dense(labels, logits)
     shifted, powers = _shifted_powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
     losses = _dense_losses(labels, shifted, sums)
@@ -2599,399 +5536,388 @@ def _dense_cross_entropy_pair(labels, logits):
     return losses.astype(logits.dtype, copy=False), powers
 
 
-def _dense_cross_entropy_gradient(g, labels, logits):
-    powers, floats = _shifted_powers(_widen(logits))[1], _widen(labels)
+def _softmax_cross_entropy_gradient(g, labels, logits):
+    """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
+    _, powers = _shifted_powers(_widen_halves(logits))
+    floats = _widen_halves(labels)
     powers *= floats.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
     powers -= floats
     powers *= g[..., None]
     return powers.astype(logits.dtype, copy=False)
 
 
-def _label_places(labels, logits):
-    """Where the score of each label is among the rows of all scores."""
-    classes = logits.shape[-1]
-    if labels.shape != logits.shape[:-1] or labels.dtype.kind not in "iu":
-        raise ValueError(f"labels {labels.dtype}{list(labels.shape)} do not fit {logits.shape}")
-    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
-        raise ValueError(
-            f"labels go from {labels.min()} to {labels.max()}, there are {classes} classes from 0"
+_UNSIGNED = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
+def _check_labels(labels, classes):
+    """Raise unless all labels are in [0, classes)."""
+    # As unsigned numbers, labels below 0 are greater than all classes.
+    if labels.size and not labels.view(_UNSIGNED[labels.itemsize]).max() < classes:
+        index = np.argwhere(np.asarray((labels < 0) | (labels >= classes)).reshape(labels.shape))[0]
+        at = ", ".join(map(str, index))
+        raise GraphError(
+            f"sparse_softmax_cross_entropy_with_logits: labels[{at}] = {labels[tuple(index)]} is "
+            "not in "
+            f"[0, {classes}): the logits have {classes} classes, and the last layer needs "
+            "a unit for each class there is"
         )
+
+
+def _pick(labels):
+    """Index of the element of each row that its label names."""
     return np.arange(labels.size), labels.reshape(-1)
 
 
-def _sparse_losses(label_indices, shifted, sums):
-    return np.log(sums) - shifted.reshape(-1, shifted.shape[-1])[label_indices].reshape(sums.shape)
-
-
-def _sparse_cross_entropy(labels, logits):
-    label_indices = _label_places(labels, logits)
-    shifted, powers = _shifted_powers(_widen(logits))
-    losses = _sparse_losses(label_indices, shifted, powers.sum(axis=-1))
+def _sparse_softmax_cross_entropy_with_logits(labels, logits):
+    """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
+    _check_sparse(labels, logits)
+    shifted, powers = _shifted_powers(_widen_halves(logits))
+    losses = _sparse_losses(_pick(labels), shifted, powers.sum(axis=-1))
     return losses.astype(logits.dtype, copy=False)
 
 
-def _sparse_cross_entropy_pair(labels, logits):
-    label_indices = _label_places(labels, logits)
-    # contiguous, as the flat rows below have to be views
-    shifted, powers = _shifted_powers(np.ascontiguousarray(logits))
+def _check_sparse(labels, logits):
+    if labels.shape != logits.shape[:-1] or labels.dtype.kind not in "iu" or not logits.ndim:
+        raise ValueError("labels do not fit")  # the shape rule has the words
+    _check_labels(labels, logits.shape[-1])
+
+
+def _sparse_losses(label_index, shifted, sums):
+    return np.log(sums) - shifted.reshape(-1, shifted.shape[-1])[label_index].reshape(sums.shape)
+
+
+def _sparse_softmax_cross_entropy_and_slopes(labels, logits):
+    """The cross-entropy, and softmax(logits) - one_hot(labels)."""
+    _check_sparse(labels, logits)
+    logits = np.ascontiguousarray(logits)  # as the flat rows below have to be views
+    shifted, powers = _shifted_powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
-    losses = _sparse_losses(label_indices, shifted, sums[..., 0])
+    label_index = _pick(labels)
+    losses = _sparse_losses(label_index, shifted, sums[..., 0])
     powers /= sums
-    powers.reshape(-1, logits.shape[-1])[label_indices] -= 1
-    return losses.astype(logits.dtype, copy=False), powers
+    powers.reshape(-1, logits.shape[-1])[label_index] -= 1
+    return losses.astype(logits.dtype, copy=False), powers.astype(logits.dtype, copy=False)
 
 
-def _sparse_cross_entropy_gradient(g, labels, logits):
-    powers = _shifted_powers(np.ascontiguousarray(_widen(logits)))[1]
-    powers /= powers.sum(axis=-1, keepdims=True)
-    powers.reshape(-1, logits.shape[-1])[_label_places(labels, logits)] -= 1
+def _sparse_softmax_cross_entropy_gradient(g, labels, logits):
+    """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
+    # Contiguous, or the flat rows were a copy, from which the labels would be taken in vain.
+    powers = _softmax_of_softmax_reference(np.ascontiguousarray(_widen_halves(logits)))
+    flat = powers.reshape(-1, logits.shape[-1])
+    flat[_pick(labels)] -= 1
     powers *= g[..., None]
     return powers.astype(logits.dtype, copy=False)
 
 
-def _sigmoid_cross_entropy(labels, logits):
-    loss = np.log1p(np.exp(-np.abs(logits)))
-    loss += np.maximum(logits, 0)
-    return loss - logits * labels
+# ops.neural.standardization
 
 
-def _class_hits(labels, scores):
-    if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
-        raise ValueError(f"labels {labels.shape} do not fit scores {scores.shape}")
-    return (labels.astype(np.int32) == scores.argmax(axis=-1)).astype(np.float32)
+def _standardized(x, *, axis, epsilon, centred=True):
+    """(x - mean) / sqrt(variance + epsilon) along axes; not centred, the mean counts as 0."""
+    floats = _widen_halves(x)
+    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
+    y = _apart(deviations, axis, epsilon)[0]
+    return y.astype(x.dtype, copy=False)
 
 
-_FAR = -1e30  # the logarithm of a chance of nothing
+def _standardized_gradient(g, x, *, axis, epsilon, centred=True):
+    """What `standardized` sends back: (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon)."""
+    floats, g = _widen_halves(x), _widen_halves(g)
+    deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
+    y, factor = _apart(deviations, axis, epsilon)
+    along = g - g.mean(axis=axis, keepdims=True) if centred else g
+    grad = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
+    return grad.astype(x.dtype, copy=False)
 
 
-class _CTCStates:
-    """Blank, label, blank, ..., blank: the states that a path goes through.
-
-    Graves et al. 2006, "Connectionist temporal classification".
-    """
-
-    def __init__(self, logits, target, target_length, blank):
-        classes = logits.shape[-1]
-        used = np.arange(target.shape[1])[None, :] < target_length[:, None]
-        if (used & ((target < 0) | (target >= classes))).any():
-            raise ValueError(f"a target is not in [0, {classes})")
-        batch, length = target.shape
-        self.classes = np.full((batch, 2 * length + 1), blank % classes, np.int64)
-        self.classes[:, 1::2] = np.clip(target, 0, classes - 1)
-        self.skips = np.zeros(self.classes.shape, bool)
-        self.skips[:, 2:] = self.classes[:, 2:] != self.classes[:, :-2]
-        self.skips[:, ::2] = False
-        self.last = 2 * target_length.astype(np.int64)
-        self.scores = _log_softmax(_widen(logits), -1)
-        self.emitted = np.take_along_axis(self.scores, self.classes[:, None, :], axis=2)
-
-    def forward(self, lengths):
-        """Log chance of all ways to each state at each time, (steps, batch, states)."""
-        emitted, steps = self.emitted, self.scores.shape[1]
-        alpha = np.full((steps, *self.classes.shape), _FAR, self.scores.dtype)
-        alpha[0, :, :2] = emitted[:, 0, :2]
-        for t in range(1, steps):
-            before = alpha[t - 1]
-            ways = np.logaddexp(before, _states_moved(before, 1))
-            two = np.logaddexp(ways, _states_moved(before, 2))
-            ways = np.where(self.skips, two, ways)
-            alpha[t] = np.where((t < lengths)[:, None], ways + emitted[:, t], before)
-        return alpha
-
-    def backward(self, lengths):
-        """Log chance of all ways on from each state at each time."""
-        emitted, steps = self.emitted, self.scores.shape[1]
-        positions = np.arange(self.classes.shape[1])[None, :]
-        final = (positions == self.last[:, None]) | (positions == self.last[:, None] - 1)
-        kind = self.scores.dtype.type
-        end = np.where(final, kind(0), kind(_FAR))
-        beta = np.full((steps, *self.classes.shape), _FAR, self.scores.dtype)
-        skips = np.zeros_like(self.skips)
-        skips[:, :-2] = self.skips[:, 2:]
-        beta[steps - 1] = end
-        for t in range(steps - 2, -1, -1):
-            after = beta[t + 1] + emitted[:, t + 1]
-            ways = np.logaddexp(after, _states_moved(after, -1))
-            ways = np.where(skips, np.logaddexp(ways, _states_moved(after, -2)), ways)
-            beta[t] = np.where((t + 1 < lengths)[:, None], ways, end)
-        return beta
-
-    def total(self, alpha):
-        """Log chance of the targets."""
-        last = np.take_along_axis(alpha[-1], self.last[:, None], axis=1)[:, 0]
-        before_last = np.maximum(self.last - 1, 0)[:, None]
-        label = np.take_along_axis(alpha[-1], before_last, axis=1)[:, 0]
-        return np.where(self.last > 0, np.logaddexp(last, label), last)
+# ops.sampling.philox
 
 
-def _states_moved(values, by):
-    result = np.full(values.shape, _FAR, values.dtype)
-    if by > 0:
-        result[:, by:] = values[:, :-by]
-    else:
-        result[:, :by] = values[:, -by:]
-    return result
+_LOW = 0xFFFFFFFF
+_WORD = (1 << 64) - 1
 
 
-def _ctc_loss(logits, target, target_length, output_length, blank):
-    states = _CTCStates(logits, target, target_length, blank)
-    chance = states.total(states.forward(output_length))
-    return np.where(chance < _FAR / 2, np.inf, -chance).astype(logits.dtype)
+def _multiply_wide(a, b):
+    """High and low words of the 128-bit products of uint64 `a` and the constant `b`."""
+    word = np.uint64
+    a_low, a_high = a & word(_LOW), a >> word(32)
+    b_low, b_high = word(b & _LOW), word(b >> 32)
+    cross = (a_low * b_low) >> word(32)
+    middle = a_high * b_low + cross
+    other = a_low * b_high + (middle & word(_LOW))
+    high = a_high * b_high + (middle >> word(32)) + (other >> word(32))
+    return high, a * word(b)
 
 
-def _ctc_gradient(g, logits, target, target_length, output_length, blank):
-    states = _CTCStates(logits, target, target_length, blank)
-    alpha, scores = states.forward(output_length), states.scores
-    beta, chance = states.backward(output_length), states.total(alpha)
-    posterior = np.exp(np.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
-    share = np.zeros(scores.shape, scores.dtype)
-    rows, times = np.arange(scores.shape[0])[:, None], np.arange(scores.shape[1])[None, :]
-    for s in range(states.classes.shape[1]):
-        share[rows, times, states.classes[:, s : s + 1]] += posterior[..., s]
-    heard = times < output_length[:, None]
-    slope = np.where(heard[..., None], np.exp(scores) - share, 0)
-    return (slope * g[:, None, None]).astype(logits.dtype)
-
-
-def _ctc_decode(logits, lengths, strategy, beam_width, top_paths, merge_repeated, mask_index):
-    steps, blank = logits.shape[1], mask_index % logits.shape[-1]
-    if lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
-        raise ValueError(f"sequence lengths {lengths.tolist()} must lie in [0, {steps}]")
-    if strategy == "greedy":
-        return _ctc_greedy(logits, lengths, merge_repeated, blank)
-    labels = np.full((top_paths, *logits.shape[:2]), -1, np.int32)
-    scores = np.full((len(logits), top_paths), -np.inf, logits.dtype)
-    chances = _log_softmax(logits.astype(np.float64), -1)
-    for row, length in enumerate(lengths):
-        best = _best_labels(chances[row, :length], blank, beam_width)[:top_paths]
-        for path, (sequence, score) in enumerate(best):
-            labels[path, row, : len(sequence)] = sequence
-            scores[row, path] = score
-    return labels, scores
-
-
-def _ctc_greedy(logits, lengths, merge, blank):
-    best, steps = logits.argmax(axis=-1), logits.shape[1]
-    heard = np.arange(steps)[None, :] < lengths[:, None]
-    scores = -np.where(heard, logits.max(axis=-1), 0).sum(axis=1, keepdims=True)
-    labelled = heard & (best != blank)
-    if merge:
-        labelled[:, 1:] &= best[:, 1:] != best[:, :-1]
-    labels = np.full((1, *logits.shape[:2]), -1, np.int32)
-    for row in range(len(logits)):
-        sequence = best[row, labelled[row]]
-        labels[0, row, : sequence.size] = sequence
-    return labels, scores.astype(logits.dtype)
-
-
-def _best_labels(chances, blank, width):
-    """The likeliest label sequences and their log chances, by a beam search over prefixes."""
-    beams = {(): (0.0, -math.inf)}  # log chances of prefixes that end in a blank, in a label
-    for step in chances.tolist():
-        grown = {}
-        for prefix, (in_blank, in_label) in beams.items():
-            either = _log_sum(in_blank, in_label)
-            _put_beam(grown, prefix, either + step[blank], -math.inf)
-            for label, score in enumerate(step):
-                if label == blank:
-                    continue
-                if prefix and label == prefix[-1]:
-                    _put_beam(grown, prefix, -math.inf, in_label + score)
-                    _put_beam(grown, (*prefix, label), -math.inf, in_blank + score)
-                else:
-                    _put_beam(grown, (*prefix, label), -math.inf, either + score)
-        beams = dict(sorted(grown.items(), key=lambda item: -_log_sum(*item[1]))[:width])
-    return [(prefix, _log_sum(*both)) for prefix, both in beams.items()]
-
-
-def _log_sum(a, b):
-    low, high = (a, b) if a < b else (b, a)
-    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
-
-
-def _put_beam(beams, prefix, in_blank, in_label):
-    before = beams.get(prefix, (-math.inf, -math.inf))
-    beams[prefix] = (_log_sum(before[0], in_blank), _log_sum(before[1], in_label))
-
-
-# ---------------------------------------------------------------------- random numbers
-#
-# A state is three uint64 words, (counter low, counter high, key). Philox4x64-10: Salmon, Moraes,
-# Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
-
-
-def _words(state, count):
-    """`count` words of 64 random bits from where `state` stands, and the next state."""
+def _words_of_philox(state, count):
     low, high, key = state.tolist()
-    counter = low + (high << 64)
-    # NumPy steps its counter before the first block
-    start = (counter - 1) % (1 << 256)
-    quarters = np.array([(start >> 64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(4)], np.uint64)
-    raw = np.random.Philox(key=key, counter=quarters).random_raw(count)
-    after = (counter + max(1, -(-count // 4))) % (1 << 128)
-    pair = [after & 0xFFFFFFFFFFFFFFFF, after >> 64, key]
-    return np.asarray(raw, np.uint64), np.array(pair, np.uint64)
+    return _bits(key, low + (high << 64), count)
 
 
-def _small_words(state, count, kind):
-    """Integers of the whole range of an unsigned type, and the next state."""
-    raw, state = _words(state, -(-count // (8 // np.dtype(kind).itemsize)))
-    return raw.view(kind)[:count], state
+def _drawn_words(state, count):
+    """`count` words of 64 random bits, and the next state."""
+    return (_words_of_philox(state, count), _advanced(state, count))
 
 
-def _unit_floats(state, count, dtype):
-    """Floats in [0, 1), multiples of 2**-24 or, as float64, of 2**-53, and the next state."""
-    if dtype == "float64":
-        raw, state = _words(state, count)
-        return (raw >> np.uint64(11)) * (1.0 / (1 << 53)), state
-    halves, state = _small_words(state, count, np.uint32)
+def _whole_of_philox(count):
+    """All elements of a draw."""
+    return _Part(0, count, count)
+
+
+def _cut(values, part):
+    """The elements of `part` of a whole flat draw."""
+    if part.blocks == 1:
+        return values[part.first : part.first + part.size]
+    blocks = values.reshape(part.blocks, -1)
+    return blocks[:, part.first : part.first + part.size // part.blocks].reshape(-1)
+
+
+def _advance(state, count):
+    """The state `count` blocks further on."""
+    low, high, key = state.tolist()
+    counter = low + (high << 64) + count
+    return np.array([counter & _WORD, counter >> 64 & _WORD, key], np.uint64)
+
+
+def _advanced(state, word_count):
+    """The state after `word_count` words were drawn."""
+    return _advance(state, max(1, -(-word_count // _WORDS_PER_BLOCK)))
+
+
+def _words_from(state, first, count):
+    """`count` words, from word `first` after the state on."""
+    block, inside = divmod(first, _WORDS_PER_BLOCK)
+    if block:
+        state = _advance(state, block)
+    word_count = inside + count
+    raw = _words_of_philox(state, word_count)
+    return raw[inside:]
+
+
+def _small_words_from(state, first, count, kind):
+    per_word = 8 // np.dtype(kind).itemsize
+    start, inside = divmod(first, per_word)
+    raw = _words_from(state, start, -(-(inside + count) // per_word))
+    return raw.view(kind)[inside : inside + count]
+
+
+def _small_words(state, part, kind):
+    """Integers of the whole range of the unsigned type `kind`, and the next state."""
+    per_word = 8 // np.dtype(kind).itemsize
+    needed = -(-part.total // per_word)
+    if part.size == part.total:
+        raw, new = _drawn_words(state, needed)
+        return raw.view(kind)[: part.size], new
+    integers = _small_words_from(state, part.first, part.size, kind)
+    return integers, _advanced(state, needed)
+
+
+def _scaled_singles(state, first, count, scale, offset):
+    halves = _small_words_from(state, first, count, np.uint32)
     floats = (halves >> np.uint32(8)).astype(np.float32)
     floats *= np.float32(1.0 / (1 << 24))
-    return floats, state
+    return _rescale(floats, scale, offset)
 
 
-def _normal_floats(state, count, dtype):
-    """Box and Muller 1958, "A note on the generation of random normal deviates"."""
-    half = (count + 1) // 2
-    flat, state = _unit_floats(state, 2 * half, dtype)
-    unit, turn = flat.dtype.type(1), flat.dtype.type(2 * np.pi)
-    radius, angle = np.sqrt(-2 * np.log(unit - flat[:half])), turn * flat[half:]
-    normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-    return normals[:count], state
-
-
-def _two_uniforms(state, count):
-    flat, state = _unit_floats(state, 2 * count, "float64")
-    return flat[:count], 1.0 - flat[count:], state  # the second in (0, 1]: its log is finite
-
-
-def _draws(run):
-    """An operation that draws for a shape whose missing sizes come last among its inputs.
-
-    `run` takes the state, its parameters, the whole shape and settings.
-    """
-
-    def draw(state, *inputs, shape, rows=None, **settings):
-        if rows is not None:
-            raise GraphError(
-                "random numbers are drawn for one replica of several; save a function that was "
-                "traced outside of a strategy"
-            )
-        count = sum(n is None for n in shape)
-        parameters = inputs[: len(inputs) - count]
-        return run(state, *parameters, _filled(shape, inputs[len(parameters) :]), **settings)
-
-    return draw
-
-
-@_draws
-def _philox_uniform(state, dims, dtype, scale=1.0, offset=0.0):
-    flat, state = _unit_floats(state, math.prod(dims), dtype)
+def _rescale(floats, scale, offset):
+    """`floats`, which nobody else holds, times `scale` plus `offset`."""
     if scale != 1:
-        flat *= flat.dtype.type(scale)
+        floats *= floats.dtype.type(scale)
     if offset != 0:
-        flat += flat.dtype.type(offset)
-    if dtype in ("float16", "bfloat16"):
-        bits = 8 if dtype == "bfloat16" else 11
-        flat = np.minimum(flat, np.float32(1 - 2.0 ** -(bits + 1)))
-        step = np.float32(2.0**bits)
+        floats += floats.dtype.type(offset)
+    return floats
+
+
+def _unit_floats_from(state, first, count, dtype, scale=1.0, offset=0.0):
+    if np.dtype(dtype) == np.float64:
+        words = _words_from(state, first, count)
+        return _rescale((words >> np.uint64(11)) * (1.0 / (1 << 53)), scale, offset)
+    return _scaled_singles(state, first, count, scale, offset)
+
+
+def _after_floats(state, total, dtype):
+    return _advanced(state, total if np.dtype(dtype) == np.float64 else (total + 1) // 2)
+
+
+def _unit_floats(state, part, dtype, scale=1.0, offset=0.0):
+    """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
+    floats = _unit_floats_from(state, part.first, part.size, dtype, scale, offset)
+    return floats, _after_floats(state, part.total, dtype)
+
+
+def _normal_floats(state, part, dtype):
+    """Draws of the standard normal distribution, and the next state."""
+    half = (part.total + 1) // 2
+    if part.size == part.total:
+        flat = _unit_floats_from(state, 0, 2 * half, dtype)
+        radius, angle = _polar(flat[:half], flat[half:])
+        normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[: part.total]
+    else:
+        end = part.first + part.size
+        pieces = []
+        for first, last, offset, wave in (
+            (part.first, min(end, half), 0, np.cos),
+            (max(part.first, half), end, half, np.sin),
+        ):
+            size = max(0, last - first)
+            pairs = (
+                _unit_floats_from(state, first - offset + start, size, dtype) for start in (0, half)
+            )
+            radius, angle = _polar(*pairs)
+            pieces.append(radius * wave(angle))
+        normals = np.concatenate(pieces)
+    return normals, _after_floats(state, 2 * half, dtype)
+
+
+def _polar(one, two):
+    """Radius and angle of the pairs of normal numbers that pairs of uniform ones stand for."""
+    unit, turn = one.dtype.type(1), one.dtype.type(2 * np.pi)
+    return np.sqrt(-2 * np.log(unit - one)), turn * two
+
+
+def _working(dtype):
+    """The NumPy type in which floats for `dtype` are drawn: float64 for float64, else float32."""
+    return np.float64 if dtype == "float64" else np.float32
+
+
+def _in_shape(flat, dims):
+    """New draws in their shape; where they own their memory, so does the result."""
+    if type(flat) is np.ndarray and flat.base is None and flat.size and dims:
+        flat.resize(dims, refcheck=False)
+        return flat
+    return flat.reshape(dims)
+
+
+def _philox_uniform(state, *sizes, shape, dtype, rows=None, scale=1.0, offset=0.0):
+    """Floats in [0, 1), and the next state; with `rows` those of a part of a batch."""
+    dims = _filled(shape, sizes)
+    flat, new = _unit_floats(state, _part_of(dims, rows), _working(dtype), scale, offset)
+    if dtype in ("float16", "bfloat16"):  # rounding up to 1 would leave the interval
+        flat = np.minimum(flat, np.float32(1 - 2.0 ** (-9 if dtype == "bfloat16" else -12)))
+        step = np.float32(2.0 ** (8 if dtype == "bfloat16" else 11))
         flat = np.floor(flat * step) / step
-    return flat.reshape(dims).astype(_dtype(dtype), copy=False), state
+    return _in_shape(flat, dims).astype(_ElementType(dtype).dtype, copy=False), new
 
 
-@_draws
-def _philox_normal(state, dims, dtype):
-    flat, state = _normal_floats(state, math.prod(dims), dtype)
-    return flat.reshape(dims).astype(_dtype(dtype), copy=False), state
+def _philox_normal(state, *sizes, shape, dtype, rows=None):
+    """Draws of the standard normal distribution, and the next state."""
+    dims = _filled(shape, sizes)
+    flat, new = _normal_floats(state, _part_of(dims, rows), _working(dtype))
+    return flat.reshape(dims).astype(_ElementType(dtype).dtype, copy=False), new
 
 
-@_draws
-def _philox_truncated_normal(state, dims, dtype):
-    flat, state = _normal_floats(state, math.prod(dims), dtype)
-    while (outside := np.abs(flat) > 2).any():
-        flat[outside], state = _normal_floats(state, int(outside.sum()), dtype)
-    return flat.reshape(dims).astype(_dtype(dtype), copy=False), state
-
-
-@_draws
-def _philox_integers(state, dims, dtype, low, high):
-    raw, state = _words(state, math.prod(dims))
-    return _within(raw, low, high).astype(_dtype(dtype)).reshape(dims), state
-
-
-@_draws
-def _philox_integers_between(state, low, high, dims, dtype):
-    low, high, limits = int(low), int(high), np.iinfo(_dtype(dtype))
-    if not limits.min <= low < high <= limits.max + 1:
-        raise ValueError(f"[{low}, {high}) is no range of {dtype}; minval must be below maxval")
-    raw, state = _words(state, math.prod(dims))
-    return _within(raw, low, high).astype(_dtype(dtype)).reshape(dims), state
+def _philox_integers(state, *sizes, shape, dtype, low, high, rows=None):
+    """Integers in [low, high), and the next state."""
+    dims = _filled(shape, sizes)
+    raw, new = _small_words(state, _part_of(dims, rows), np.uint64)
+    kind = _ElementType(dtype).dtype
+    result = np.empty(raw.shape, kind)
+    step = 1 << 14  # words at a time, so that what is in between stays in the cache
+    for start in range(0, raw.size, step):
+        part = slice(start, start + step)
+        result[part] = _within(raw[part], low, high).astype(kind, copy=False)
+    return result.reshape(dims), new
 
 
 def _within(raw, low, high):
-    """Words as integers in [low, high): the high halves of their products with the width."""
-    width, word = high - low, np.uint64
-    if width < 1 << 64:
-        a_low, a_high = raw & word(0xFFFFFFFF), raw >> word(32)
-        b_low, b_high = word(width & 0xFFFFFFFF), word(width >> 32)
-        middle = a_high * b_low + ((a_low * b_low) >> word(32))
-        other = a_low * b_high + (middle & word(0xFFFFFFFF))
-        raw = a_high * b_high + (middle >> word(32)) + (other >> word(32))
-    return raw + word(low % (1 << 64))
+    """The integers, modulo 2**64, that words stand for."""
+    width = high - low
+    offsets = raw if width == 1 << 64 else _multiply_wide(raw, width)[0]
+    return offsets + np.uint64(low % (1 << 64))
 
 
-def _kept(state, dims, rate):
-    raw, state = _small_words(state, math.prod(dims), np.uint16)
-    limit = min(max(round(rate * 65536), 0), 65536)
+def _philox_integers_between(state, low, high, *sizes, shape, dtype, rows=None):
+    """`philox_integers` between bounds that are tensors, and the next state."""
+    settings = {"low": int(low), "high": int(high)}
+    _check_range_of_philox(**settings, dtype=_ElementType(dtype))
+    if rows is not None:
+        settings["rows"] = rows
+    return _philox_integers(state, *sizes, shape=shape, dtype=dtype, **settings)
+
+
+def _check_range_of_philox(low, high, dtype):
+    """Raise `InvalidArgumentError` unless `dtype` holds all whole numbers in [low, high)."""
+    lowest, greatest = dtype.limits
+    if not lowest <= low < high <= greatest + 1:
+        raise GraphError(
+            f"random integers: [{low}, {high}) is no range of {dtype.name}, which holds {lowest} "
+            f"to {greatest}; minval must be below maxval"
+        )
+
+
+def _limit(rate):
+    """Below which 16 random bits are no element of the mask."""
+    return min(max(round(rate * 65536), 0), 65536)
+
+
+def _philox_mask(state, *sizes, shape, dtype, rate, scale, rows=None):
+    """0 with probability `rate`, else `scale`, and the next state."""
+    mask, new = _draw_kept(state, _filled(shape, sizes), rate, rows)
+    mask_dtype = _ElementType(dtype).dtype
+    return np.multiply(mask, mask_dtype.type(scale), dtype=mask_dtype), new
+
+
+def _draw_kept(state, dims, rate, rows):
+    raw, new = _small_words(state, _part_of(dims, rows), np.uint16)
+    limit = _limit(rate)
     mask = raw >= limit if limit < 65536 else np.zeros(raw.shape, bool)
-    return mask.reshape(dims), state
+    return mask.reshape(dims), new
 
 
-_philox_kept = _draws(_kept)
-
-
-@_draws
-def _philox_mask(state, dims, dtype, rate, scale):
-    mask, state = _kept(state, dims, rate)
-    return np.multiply(mask, _dtype(dtype).type(scale), dtype=_dtype(dtype)), state
-
-
-def _dropped(x, mask, scale):
-    return x * np.multiply(mask, x.dtype.type(scale), dtype=x.dtype)
+def _philox_kept(state, *sizes, shape, rate, rows=None):
+    """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
+    return _draw_kept(state, _filled(shape, sizes), rate, rows)
 
 
 def _philox_state(seed):
-    first, second = (int(n) % (1 << 64) for n in seed)
-    start = [second & 0xFFFFFFFFFFFFFFFF, 0, first]
-    return np.array([0, 0, _words(np.array(start, np.uint64), 1)[0][0]], np.uint64)
+    """The state of the stream that two integers of a stateless call name."""
+    first, second = (int(n) for n in seed)
+    key = _bits(first % (1 << 64), second % (1 << 64), 1)[0]
+    return np.asarray(np.array([0, 0, key], np.uint64))
 
 
-@_draws
-def _philox_permutation(state, dims):
-    keys, state = _words(state, *dims)
-    return np.argsort(keys, kind="stable"), state
+def _philox_truncated_normal(state, *sizes, shape, dtype, rows=None):
+    """Standard normal draws within [-2, 2], others being drawn again, and the next state."""
+    dims = _filled(shape, sizes)
+    part, kind = _part_of(dims, rows), _working(dtype)
+    flat, new = _normal_floats(state, _whole_of_philox(part.total), kind)
+    while True:
+        outside = np.abs(flat) > 2
+        count = int(outside.sum())
+        if not count:
+            break
+        flat[outside], new = _normal_floats(new, _whole_of_philox(count), kind)
+    flat = _cut(flat, part)
+    return flat.reshape(dims).astype(_ElementType(dtype).dtype, copy=False), new
 
 
-def _philox_categorical(state, logits, *count, samples, dtype, rows=None):
-    size, classes = logits.shape
-    dims = (size, int(count[0]) if samples is None else samples)
-    doubles = logits.astype(np.float64)
-    cumulated = np.cumsum(np.exp(doubles - doubles.max(axis=1, keepdims=True)), axis=1)
-    u, state = _draws(_units64)(state, shape=dims, rows=rows)
-    u = u * cumulated[:, -1:]
-    index = [np.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]
-    index = np.stack(index) if index else np.zeros(dims, np.int64)
-    return np.minimum(index, classes - 1).astype(_dtype(dtype)), state
+# ops.sampling.distributions
 
 
-def _units64(state, dims):
-    flat, state = _unit_floats(state, math.prod(dims), "float64")
-    return flat.reshape(dims), state
+_F64 = np.float64
+
+
+def _spread_of_distributions(dims, *parameters):
+    """Parameters as flat float64 arrays, one element for each draw."""
+    _check_spread(dims, parameters)
+    return [np.asarray(np.broadcast_to(p, dims), _F64).reshape(-1) for p in parameters]
+
+
+def _check_spread(dims, parameters):
+    shapes = [tuple(p.shape) for p in parameters]
+    try:
+        fit = np.broadcast_shapes(dims, *shapes) == tuple(dims)
+    except ValueError:
+        fit = False
+    if not fit:
+        texts = ", ".join(map(str, shapes))
+        raise GraphError(f"random: parameters of shape {texts} do not broadcast to {dims}")
 
 
 def _until_accepted(state, count, propose):
     """`count` values of a rejection method, and the next state."""
-    out, open_places = np.zeros(count), np.arange(count)
+    out = np.zeros(count, _F64)
+    open_places = np.arange(count)
     while open_places.size:
         values, accepted, state = propose(state, open_places)
         out[open_places[accepted]] = values[accepted]
@@ -2999,22 +5925,23 @@ def _until_accepted(state, count, propose):
     return out, state
 
 
-def _parameters_for(dims, *parameters):
-    """One float64 of each parameter for each draw."""
-    return [np.asarray(np.broadcast_to(p, dims), np.float64).reshape(-1) for p in parameters]
+def _two_uniforms(state, count):
+    flat, state = _unit_floats(state, _whole_of_philox(2 * count), _F64)
+    return flat[:count], 1.0 - flat[count:], state  # the second in (0, 1], so its log is finite
 
 
-@_draws
-def _philox_gamma(state, alpha, dims, dtype, count):
-    """Marsaglia and Tsang 2000, "A simple method for generating gamma variables"."""
-    (alpha,) = _parameters_for(dims, alpha)
-    possible = (alpha > 0) & (alpha < math.inf)
-    a = np.where(possible, alpha, 1.0)
-    d = np.where(a < 1, a + 1, a) - 1 / 3
+def _philox_gamma(state, alpha, *sizes, shape, dtype, count):
+    # Draws of the gamma distribution of rate 1, and the next state; NaN for an impossible alpha.
+    dims = _filled(shape, sizes)
+    (alphas,) = _spread_of_distributions(dims, alpha)
+    possible = (alphas > 0) & (alphas < math.inf)
+    a = np.where(possible, alphas, 1.0)
+    raised = np.where(a < 1, a + 1, a)
+    d = raised - 1 / 3
     c = 1 / np.sqrt(9 * d)
 
     def propose(state, at):
-        x, state = _normal_floats(state, at.size, "float64")
+        x, state = _normal_floats(state, _whole_of_philox(at.size), _F64)
         _, u, state = _two_uniforms(state, at.size)
         v = (1 + c[at] * x) ** 3
         safe = np.where(v > 0, v, 1)
@@ -3025,44 +5952,46 @@ def _philox_gamma(state, alpha, dims, dtype, count):
     _, u, state = _two_uniforms(state, a.size)
     small = np.where(a < 1, u ** (1 / np.maximum(a, 1e-300)), 1)
     values = np.where(possible, values * small, math.nan)
-    return values.reshape(dims).astype(_dtype(dtype)), state
+    return values.reshape(dims).astype(_ElementType(dtype).dtype), state
 
 
 _LOG_FACTORIALS = np.array([math.lgamma(k + 1) for k in range(20)])
 
 
 def _log_factorial(k):
-    """log(k!), by a table below 20 and by Stirling's series from there."""
+    """log(k!), by a table below 20 and by Stirling's series from there (error below 1e-10)."""
+    table = _make("log factorials", lambda: _LOG_FACTORIALS)
     large = np.maximum(k, 19.0)
     series = (large + 0.5) * np.log(large) - large + 0.5 * math.log(2 * math.pi)
     series = series + 1 / (12 * large) - 1 / (360 * large**3)
-    return np.where(k < 20, _LOG_FACTORIALS[np.clip(k, 0, 19).astype(np.int64)], series)
+    return np.where(k < 20, table[np.clip(k, 0, 19).astype(np.int64)], series)
 
 
-def _invert(u, first, following):
-    """The least k whose cumulated probability is above u; terms follow from one another."""
-    k, term, total = np.zeros(u.shape), first, first
-    for i in range(1, 200):
-        beyond = u >= total
-        if not beyond.any():
-            break
-        term = following(i, term)
-        total = total + term
-        k = k + beyond
-    return k
-
-
-@_draws
-def _philox_poisson(state, lam, dims, dtype, count):
-    """Hoermann 1993, "The transformed rejection method for generating Poisson random variables"."""
-    (mean,) = _parameters_for(dims, lam)
+def _philox_poisson(state, lam, *sizes, shape, dtype, count):
+    """Draws of the Poisson distribution, and the next state."""
+    dims = _filled(shape, sizes)
+    (mean,) = _spread_of_distributions(dims, lam)
     u, _, state = _two_uniforms(state, mean.size)
     first = np.minimum(mean, 10.0)
     out = _invert(u, np.exp(-first), lambda k, term: term * first / k)
     large = np.flatnonzero(mean >= 10)
     if large.size:
         out[large], state = _poisson_by_rejection(state, mean[large])
-    return out.reshape(dims).astype(_dtype(dtype)), state
+    return out.reshape(dims).astype(_ElementType(dtype).dtype), state
+
+
+def _invert(u, first, following, limit=200):
+    """The least k whose cumulated probability is above u; terms follow from one another."""
+    k = np.zeros(u.shape, _F64)
+    term, total = first, first
+    for i in range(1, limit):
+        beyond = u >= total
+        if not bool(beyond.any()):
+            break
+        term = following(i, term)
+        total = total + term
+        k = k + beyond
+    return k
 
 
 def _poisson_by_rejection(state, mean):
@@ -3079,18 +6008,18 @@ def _poisson_by_rejection(state, mean):
         k = np.floor((2 * a[at] / safe + b[at]) * u + mean[at] + 0.43)
         quick = (us >= 0.07) & (v <= v_r[at])
         left = np.log(v * inverse_alpha[at] / (a[at] / (safe * safe) + b[at]))
-        counts = np.maximum(k, 0.0)
-        right = -mean[at] + counts * np.log(mean[at]) - _log_factorial(counts)
+        clipped = np.maximum(k, 0.0)
+        right = -mean[at] + clipped * np.log(mean[at]) - _log_factorial(clipped)
         fits = (k >= 0) & ((us >= 0.013) | (v <= us)) & (left <= right)
         return k, quick | fits, state
 
     return _until_accepted(state, mean.size, propose)
 
 
-@_draws
-def _philox_binomial(state, counts, probabilities, dims, dtype, count):
-    """Hoermann 1993, "The generation of binomial random variates", algorithm BTRS."""
-    n, p = _parameters_for(dims, counts, probabilities)
+def _philox_binomial(state, counts, probabilities, *sizes, shape, dtype, count):
+    """Draws of the binomial distribution, and the next state."""
+    dims = _filled(shape, sizes)
+    n, p = _spread_of_distributions(dims, counts, probabilities)
     flipped = p > 0.5
     p = np.where(flipped, 1 - p, p)
     u, _, state = _two_uniforms(state, n.size)
@@ -3099,12 +6028,12 @@ def _philox_binomial(state, counts, probabilities, dims, dtype, count):
     ratio = low_p / (1 - low_p)
     start = np.exp(low_n * np.log1p(-low_p))
     out = _invert(u, start, lambda k, term: term * ratio * np.maximum(low_n - k + 1, 0) / k)
-    large = np.flatnonzero(big)
+    large = np.nonzero(big)[0]
     if large.size:
         out[large], state = _binomial_by_rejection(state, n[large], p[large])
     out = np.minimum(out, n)
     out = np.where(flipped, n - out, out)
-    return out.reshape(dims).astype(_dtype(dtype)), state
+    return out.reshape(dims).astype(_ElementType(dtype).dtype), state
 
 
 def _binomial_by_rejection(state, n, p):
@@ -3127,315 +6056,468 @@ def _binomial_by_rejection(state, n, p):
         inside = (k >= 0) & (k <= n[at])
         quick = (us >= 0.07) & (v <= v_r[at])
         left = np.log(v * alpha[at] / (a[at] / (safe * safe) + b[at]))
-        counts = np.clip(k, 0, n[at])
-        both = _log_factorial(counts) + _log_factorial(n[at] - counts)
-        right = at_mode[at] - both + (counts - mode[at]) * log_odds[at]
+        clipped = np.clip(k, 0, n[at])
+        at_clipped = _log_factorial(clipped) + _log_factorial(n[at] - clipped)
+        right = at_mode[at] - at_clipped + (clipped - mode[at]) * log_odds[at]
         return k, inside & (quick | (left <= right)), state
 
     return _until_accepted(state, n.size, propose)
 
 
-_UFUNCS = """add subtract multiply divide negative square sqrt absolute exp expm1 exp2 log log1p
-log2 log10 power maximum minimum fmax fmin sin cos tan arcsin arccos arctan arctan2
-sinh cosh tanh arcsinh arccosh arctanh sign logaddexp logaddexp2 cbrt hypot equal
-not_equal less less_equal greater greater_equal logical_and logical_or logical_not
-logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift
-right_shift trunc ceil floor floor_divide copysign deg2rad rad2deg""".split()
+def _philox_categorical(state, logits, *count, samples, dtype, rows=None):
+    """Class indices by inversion of the cumulated softmax, and the next state."""
+    size, classes = logits.shape
+    if samples is None:
+        samples = int(count[0])
+    dims = (size, samples)
+    doubles = logits.astype(_F64)
+    cumulated = np.cumsum(_shifted_powers(doubles)[1], axis=1)
+    u, state = _unit_floats(state, _part_of(dims, rows), _F64)
+    u = u.reshape(dims) * cumulated[:, -1:]
+    if size <= samples:
+        row_indices = [np.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]
+        index = np.stack(row_indices) if row_indices else np.zeros((0, samples), np.int64)
+    else:
+        index = (u[:, :, None] >= cumulated[:, None, :]).sum(axis=2)
+    index = np.minimum(index, classes - 1)
+    return index.astype(_ElementType(dtype).dtype), state
 
-_OF_ARRAYS = frozenset(
-    """biased_gelu softmax log_softmax concatenate stack matmul dense einsum conv max_pool
-average_pool fused_normalization standardized attention lstm gru embedding_lookup conv_transpose
-int8_product sparsemax searchsorted""".split()
-)
-"""Operations for which a number would be stretched where trainkit wants an array."""
 
-OPERATIONS = {name: getattr(np, name) for name in _UFUNCS}
+def _philox_permutation(state, *sizes, shape):
+    """The numbers 0 ... n - 1 in random order, and the next state."""
+    (n,) = _filled(shape, sizes)
+    keys, new = _drawn_words(state, n)
+    order = _stable_order(keys)
+    return order.astype(np.int64), new
+
+
+# ops.signal.fourier
+
+
+def _axes(rank):
+    return tuple(range(-rank, 0))
+
+
+def _fft(x, *, rank):
+    """The transform over the last `rank` axes of a complex tensor."""
+    if rank == 1:  # what transforms over several axes do besides takes as long as a short one
+        return np.fft.fft(x).astype(x.dtype, copy=False)
+    return np.fft.fftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
+
+
+def _ifft(x, *, rank):
+    """The inverse transform over the last `rank` axes of a complex tensor."""
+    if rank == 1:
+        return np.fft.ifft(x).astype(x.dtype, copy=False)
+    return np.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
+
+
+def _fft_transposed(x, *, rank):
+    """The inverse transform without its division."""
+    if rank == 1:
+        return np.fft.ifft(x, norm="forward").astype(x.dtype, copy=False)
+    return np.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
+
+
+def _ifft_transposed(x, *, rank):
+    """The transform, divided by the number of elements."""
+    if rank == 1:
+        return np.fft.fft(x, norm="forward").astype(x.dtype, copy=False)
+    return np.fft.fftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
+
+
+def _half_weights(n, middle, dtype):
+    """`middle` for the elements that stand for two of the whole spectrum, 1 for the others."""
+    weights = np.full(n // 2 + 1, middle, dtype)
+    weights[0] = 1
+    if n % 2 == 0:
+        weights[-1] = 1
+    return weights
+
+
+def _weights_on(n, middle, dtype):
+    key = ("half weights", n, middle, np.dtype(dtype))
+    return _make(key, lambda: _half_weights(n, middle, dtype))
+
+
+def _rfft(x):
+    """The transform over the last axis of a real tensor, without the half that repeats."""
+    return np.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64), copy=False)
+
+
+def _irfft(x, *, n):
+    """The inverse of `rfft` for real tensors of length `n`, by default an even one."""
+    return np.fft.irfft(x, n).astype(x.real.dtype, copy=False)
+
+
+def _rfft_transposed(g, x):
+    """`rfft` transposed; of `x` only the length counts."""
+    n = x.shape[-1]
+    weights = _weights_on(n, 0.5, g.real.dtype)
+    return np.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype, copy=False)
+
+
+def _irfft_transposed(g, *, n):
+    """`irfft` transposed."""
+    weights = _weights_on(g.shape[-1], 2.0, g.dtype)
+    spectrum = np.fft.rfft(g, norm="forward") * weights
+    return spectrum.astype(np.result_type(g.dtype, np.complex64), copy=False)
+
+
+# ops.signal.stft
+
+
+def _extract_sequences(x, *, length, stride):
+    """Windows over the last axis, as a view."""
+    if x.shape[-1] < length:
+        return np.zeros((*x.shape[:-1], 0, length), x.dtype)
+    views = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)
+    return views[..., ::stride, :]
+
+
+def _sum_of_stft(g, stride, size):
+    """Windows (..., count, length) added up where they overlap, to a signal of `size`."""
+    *lead, count, length = g.shape
+    steps = -(-length // stride)
+    chunks = np.zeros((*lead, count, steps * stride), g.dtype)
+    chunks[..., :length] = g
+    chunks = chunks.reshape((*lead, count, steps, stride))
+    out = np.zeros((*lead, count + steps - 1 if count else 0, stride), g.dtype)
+    for k in range(steps if count else 0):
+        out[..., k : k + count, :] += chunks[..., :, k, :]
+    natural = (count - 1) * stride + length if count else 0
+    flat = out.reshape((*lead, out.shape[-2] * stride))[..., :natural]
+    if size is None or size == natural:
+        return flat
+    signal = np.zeros((*lead, size), g.dtype)
+    signal[..., :natural] = flat
+    return signal
+
+
+def _sequences_sum(g, x, *, stride):
+    """`extract_sequences` transposed; of `x` only the shape counts."""
+    return _sum_of_stft(g, stride, x.shape[-1])
+
+
+def _overlap_add(x, *, stride):
+    """Windows added up where they overlap."""
+    return _sum_of_stft(x, stride, None)
+
+
 OPERATIONS.update(
     {
-        "cond": _cond,
-        "while_loop": _while_loop,
-        "scan": _scan,
-        "cut_to_sizes": lambda x, sizes, dims: x[tuple(slice(int(n)) for n in sizes)],
+        "absolute": np.absolute,
+        "add": np.add,
+        "add_at_argmax": _add_at_argmax,
+        "all": _all,
+        "any": _any,
+        "arange": _arange,
+        "arccos": np.arccos,
+        "arccosh": np.arccosh,
+        "arcsin": np.arcsin,
+        "arcsinh": np.arcsinh,
+        "arctan": np.arctan,
+        "arctan2": np.arctan2,
+        "arctanh": np.arctanh,
+        "argmax": _argmax,
+        "argmin": _argmin,
+        "argpartition": _argpartition,
+        "argsort": _argsort,
         "assert_true": _assert_true,
-        "print": _print,
-        "identity": lambda x: x,
-        "ensure_shape": _ensure_shape,
-        "stop_gradient": lambda x: x,
-        "copy": lambda x: x,
-        "cast": _cast,
-        "round": np.rint,
-        "bitwise_not": np.invert,
-        "mod": np.remainder,
-        "fmod": np.fmod,
-        "divide_no_nan": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
-        "reciprocal": lambda x: 1 / x,
-        "rsqrt": lambda x: 1 / np.sqrt(x),
-        "where": np.where,
-        "keep_where": lambda x, mask: np.where(mask, x, 0),
-        "clip": lambda x, x_min, x_max: np.minimum(np.maximum(x, x_min), x_max),
-        "clip_by_tensors": lambda x, low, high: np.maximum(np.minimum(x, high), low),
-        # activations
-        "relu": lambda x: np.maximum(x, 0),
-        "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
-        "leaky_relu": lambda x, negative_slope: np.where(x > 0, x, x * negative_slope),
-        "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
-        "celu": lambda x, alpha: np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha),
-        "elu_gradient": lambda g, x, alpha: np.where(
-            x > 0, g, g * (np.exp(np.minimum(x, 0)) * alpha)
-        ),
-        "selu_gradient": lambda g, x: np.where(
-            x >= 0,
-            g * 1.0507009873554805,
-            g * (np.exp(np.minimum(x, 0)) * (1.0507009873554805 * 1.6732632423543772)),
-        ),
-        "selu": lambda x: (
-            1.0507009873554805 * np.maximum(x, 0)
-            + 1.0507009873554805 * 1.6732632423543772 * np.expm1(np.minimum(x, 0))
-        ),
-        "sigmoid": _sigmoid,
-        "hard_sigmoid": lambda x: np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
-        "hard_silu_gradient": lambda g, x: (
-            g
-            * (
-                np.minimum(np.maximum(x / 6 + 0.5, 0), 1)
-                + np.where((x > -3) & (x < 3), x * (1 / 6), 0)
-            )
-        ),
-        "hard_silu": lambda x: x * np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
-        "hard_tanh": lambda x: np.minimum(np.maximum(x, -1), 1),
-        "silu": lambda x: x / (1 + np.exp(-x)),
-        "silu_gradient": _silu_gradient,
-        "relu_gradient": lambda g, y: g * (y > 0),
-        "sparse_sigmoid": lambda x: np.minimum(np.maximum((x + 1) * 0.5, 0), 1),
-        "squareplus": lambda x, b: 0.5 * (x + np.sqrt(x * x + b)),
-        "sparse_plus": _sparse_plus,
-        "softplus": _softplus,
-        "softsign": lambda x: x / (1 + np.abs(x)),
-        "mish": lambda x: x * np.tanh(_softplus(x)),
-        "log_sigmoid": lambda x: -_softplus(-x),
-        "tanh_shrink": lambda x: x - np.tanh(x),
-        "soft_shrink": lambda x, threshold: np.sign(x) * np.maximum(np.abs(x) - threshold, 0),
-        "hard_shrink": lambda x, threshold: np.where(np.abs(x) > threshold, x, 0),
-        "erf": _erf,
-        "erfc": _erfc,
-        "gelu_erf": _gelu_erf,
-        "gelu_erf_gradient": _gelu_erf_gradient,
-        "biased_gelu": lambda z, bias: _gelu_erf(z + bias),
-        "biased_gelu_gradient": _biased_gelu_gradient,
-        "gelu_tanh": _gelu_tanh,
-        "gelu_tanh_gradient": _gelu_tanh_gradient,
-        "softmax": _softmax,
-        "softmax_gradient": _softmax_gradient,
-        "log_softmax": _log_softmax,
-        "log_softmax_gradient": lambda g, y, axis: (
-            g - np.exp(y) * np.sum(g, axis=axis, keepdims=True)
-        ),
-        "sparsemax": _sparsemax,
-        "sparsemax_weights": _sparsemax_weights,
-        "fake_quant": _fake_quant,
-        # reductions
-        "sum": _sum,
-        "square_sum": lambda x, axis, keepdims: _sum(np.square(x), axis, keepdims),
-        "mean": _mean,
-        "max": _extreme(np.max),
-        "min": _extreme(np.min),
-        "prod": _prod,
-        "var": _var,
-        "all": lambda x, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
-        "any": lambda x, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
-        "argmax": lambda x, axis, keepdims, dtype: np.argmax(x, axis=axis, keepdims=keepdims),
-        "argmin": lambda x, axis, keepdims, dtype: np.argmin(x, axis=axis, keepdims=keepdims),
-        "logsumexp": _logsumexp,
-        "cumsum": _running(_sums_so_far, 0),
-        "cumprod": _running(_products_so_far, 1),
-        "cumulative_logsumexp": _running(_logsumexps_so_far, -np.inf),
-        "linear_recurrence": _linear_recurrence,
-        "shift_along": _shift_along,
-        "sliding_product": lambda x, window: np.correlate(x, np.conj(window), "valid"),
-        "top_k": _top_k,
-        "in_top_k": _in_top_k,
-        "bincount": _bincount,
-        "isclose": _isclose,
-        "all_finite": lambda *xs: np.bool_(all(np.isfinite(x).all() for x in xs)),
-        # shapes
-        "reshape": lambda x, shape: x.reshape(shape),
-        "reshape_sized": lambda x, *sizes, shape: x.reshape(_filled(shape, sizes)),
-        "reshape_like": lambda x, like: x.reshape(like.shape),
-        "broadcast_to": lambda x, shape: _broadcast(x, shape),
-        "broadcast_to_sized": lambda x, *sizes, shape: _broadcast(x, _filled(shape, sizes)),
-        "broadcast_like": lambda x, like: np.broadcast_to(x, like.shape),
-        "transpose": lambda x, axes=None: np.transpose(x, axes),
-        "expand_dims": _expand_dims,
-        "squeeze": lambda x, axis: np.squeeze(x, axis),
-        "shape": lambda x: np.array(x.shape, np.int32),
-        "size": lambda x: np.int32(x.size),
-        "concatenate": lambda *xs, axis: np.concatenate(xs, axis),
-        "stack": lambda *xs, axis: np.stack(xs, axis),
-        "unstack": _unstack,
-        "split": _split,
-        "pad": _pad,
-        "slice": _slice,
-        "slice_update": _slice_update,
-        "get_item": _get_item,
-        "get_item_at": _get_item,
-        "tile": lambda x, repeats: np.tile(x, repeats),
-        "tile_sized": lambda x, *sizes, repeats: np.tile(x, _filled(repeats, sizes)),
-        "linspace": _linspace,
-        "view": _view,
-        "real": lambda x: np.real(x),
-        "imag": lambda x: np.imag(x) if x.dtype.kind == "c" else np.zeros_like(x),
-        "diagonal": lambda x, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
-        "diag": _diag,
-        "tril": _tril,
-        "triu": _triu,
-        "repeat": lambda x, repeats, axis: np.repeat(x, repeats, axis),
-        "flip": lambda x, axis: np.flip(x, axis),
-        "sort": lambda x, axis: np.sort(x, axis=axis),
-        "argsort": lambda x, axis: np.argsort(x, axis, kind="stable"),
-        "argpartition": lambda x, kth, axis: np.argpartition(x, kth, axis=axis),
-        "searchsorted": _searchsorted,
-        "roll": lambda x, shift, axis: np.roll(x, shift, axis),
-        "zeros_like": lambda x, dtype=None: np.zeros_like(x, dtype),
-        "ones_like": lambda x, dtype=None: np.ones_like(x, dtype),
-        "full_like": lambda x, value, dtype=None: np.full_like(x, value, dtype),
-        "fill": lambda value, shape: np.broadcast_to(value, shape),
-        "arange": lambda start, stop, step, dtype: np.arange(  # type: ignore[call-overload]
-            start, stop, step, dtype
-        ),
-        "one_hot": _one_hot,
-        "take": _take,
-        "take_along_axis": lambda x, indices, axis: np.take_along_axis(x, indices, axis),
-        "gather_nd": _gather_nd,
-        "number_tokens": _number_tokens,
-        "tokens_of_numbers": _tokens_of_numbers,
-        "hash_buckets": _hash_buckets,
-        "crossed_buckets": _crossed_buckets,
-        "with_items": _with_items,
-        "segment_sum": _segment_sum,
-        "scatter_nd_add": _scatter_nd_add,
-        "scatter_update": _scatter_update,
-        "embedding_lookup": lambda table, ids: _take(table, ids, 0, wrap=False),
-        "tensor_array_write": _array_write,
-        "tensor_array_read": lambda buffer, index: buffer[int(index)],
-        # products, windows, normalisation, recurrence
-        "matmul": _matmul,
-        "int8_product": _int8_product,
-        "dense": _dense,
-        "einsum": _einsum,
-        "conv": _conv,
-        "conv_transpose": _conv_transpose,
-        "extract_patches": _extract_patches,
-        "weighted_pixels": _weighted_pixels,
-        "max_pool": _max_pool,
-        "average_pool": _average_pool,
-        "fused_normalization": _normalization,
-        "standardized": _standardize,
         "attention": _attention,
-        "lstm": _lstm,
-        "gru": _gru,
-        # signals
-        "fft": _fft,
-        "ifft": _ifft,
-        "rfft": lambda x: np.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64)),
-        "irfft": lambda x, n: np.fft.irfft(x, n).astype(x.real.dtype),
-        "extract_sequences": _extract_sequences,
-        "overlap_add": lambda x, stride: _overlap_added(x, stride),
-        # what gradients are made of
-        "with_gradient": lambda *arrays, backward, results, sources, given: arrays[:results],
-        "optimization_barrier": lambda x, signal: x,
-        "spread": _spread_back,
-        "sum_to_like": _sum_to_like,
-        "split_like": _split_like,
-        "slice_like": _slice_like,
-        "padded_like": _padded_like,
-        "pad_sum": _pad_sum,
-        "tile_sum": _tile_sum,
-        "tile_sum_sized": _tile_sum_sized,
-        "repeat_sum": _repeat_sum,
-        "diagonal_put": _diagonal_put,
-        "put_item": _put_item,
-        "put_item_at": _put_item_at,
-        "take_sum": _take_sum,
-        "take_along_axis_sum": _take_along_axis_sum,
-        "gather_nd_sum": _gather_nd_sum,
-        "embedding_gradient": _embedding_gradient,
-        "tensor_array_without": _array_without,
-        "tensor_array_padded": _array_padded,
-        "tensor_array_placed": _array_placed,
-        "rectified_gradient": _rectified_gradient,
-        "dense_gradient": _dense_gradient,
+        "attention_gradient": _attention_gradient,
+        "average_pool": _average_pool,
+        "average_pool_gradient": _average_pool_gradient,
+        "biased_gelu": _biased_gelu,
+        "biased_gelu_gradient": _biased_gelu_gradient,
+        "bincount": _bincount,
+        "bitwise_and": np.bitwise_and,
+        "bitwise_not": np.invert,
+        "bitwise_or": np.bitwise_or,
+        "bitwise_xor": np.bitwise_xor,
+        "broadcast_like": _broadcast_like,
+        "broadcast_to": _broadcast_to,
+        "broadcast_to_sized": _broadcast_to_sized,
+        "cast": _cast,
+        "cbrt": np.cbrt,
+        "ceil": _ceil,
+        "celu": _celu,
+        "channel_window_sums": _channel_window_sums,
+        "clip": _clip,
+        "clip_by_tensors": _clip_by_tensors,
+        "concatenate": _concatenate,
+        "conv": _conv,
         "conv_input_gradient": _conv_input_gradient,
         "conv_kernel_gradient": _conv_kernel_gradient,
-        "patches_sum": _patches_sum,
+        "conv_transpose": _conv_transpose,
+        "copy": _copy,
+        "copysign": np.copysign,
+        "cos": np.cos,
+        "cosh": np.cosh,
+        "crossed_buckets": _crossed_buckets,
+        "ctc_decode": _ctc_decode,
+        "ctc_gradient": _ctc_gradient,
+        "ctc_loss": _ctc_loss,
+        "cumprod": _cumprod,
+        "cumsum": _cumsum,
+        "cumulative_logsumexp": _cumulative_logsumexp,
+        "cut_to_sizes": _cut_to_sizes,
+        "deg2rad": np.deg2rad,
+        "dense": _dense,
+        "dense_gradient": _dense_gradient,
+        "diag": _diag,
+        "diagonal": _diagonal,
+        "diagonal_put": _diagonal_put,
+        "divide": np.divide,
+        "divide_no_nan": _divide_no_nan,
+        "dropped": _dropped,
+        "einsum": _einsum,
+        "elu": _elu,
+        "elu_gradient": _elu_gradient,
+        "embedding_gradient": _embedding_gradient,
+        "embedding_lookup": _embedding_lookup,
+        "equal": np.equal,
+        "erf": _erf,
+        "erfc": _erfc,
+        "exp": np.exp,
+        "exp2": np.exp2,
+        "expand_dims": _expand_dims,
+        "expm1": np.expm1,
+        "extract_patches": _extract_patches,
+        "extract_sequences": _extract_sequences,
+        "fake_quant": _fake_quant,
+        "fft": _fft,
+        "fft_transposed": _fft_transposed,
+        "fill": _fill,
+        "flip": _flip,
+        "floor": _floor,
+        "floor_divide": _floor_divide,
+        "fmax": np.fmax,
+        "fmin": np.fmin,
+        "fmod": _fmod,
+        "full_like": _full_like,
+        "fused_normalization": _fused_normalization,
+        "fused_normalization_gradient": _fused_normalization_gradient,
+        "gather_nd": _gather_nd,
+        "gather_nd_sum": _gather_nd_sum,
+        "gelu_erf": _gelu_erf,
+        "gelu_erf_gradient": _gelu_erf_gradient,
+        "gelu_tanh": _gelu_tanh,
+        "gelu_tanh_gradient": _gelu_tanh_gradient,
+        "get_item": _get_item,
+        "get_item_at": _get_item_at,
+        "greater": np.greater,
+        "greater_equal": np.greater_equal,
+        "gru": _gru,
+        "gru_gradient": _gru_gradient,
+        "hard_shrink": _hard_shrink,
+        "hard_sigmoid": _hard_sigmoid,
+        "hard_silu": _hard_silu,
+        "hard_silu_gradient": _hard_silu_gradient,
+        "hard_tanh": _hard_tanh,
+        "hash_buckets": _hash_buckets,
+        "hypot": np.hypot,
+        "identity": _identity,
+        "ifft": _ifft,
+        "ifft_transposed": _ifft_transposed,
+        "imag": _imag,
+        "in_top_k": _in_top_k,
+        "int8_product": _int8_product,
+        "irfft": _irfft,
+        "irfft_transposed": _irfft_transposed,
+        "isclose": _isclose,
+        "isfinite": np.isfinite,
+        "isinf": np.isinf,
+        "isnan": np.isnan,
+        "keep_where": _keep_where,
+        "leaky_relu": _leaky_relu,
+        "left_shift": np.left_shift,
+        "less": np.less,
+        "less_equal": np.less_equal,
+        "linear_recurrence": _linear_recurrence,
+        "linspace": _linspace,
+        "log": np.log,
+        "log10": np.log10,
+        "log1p": np.log1p,
+        "log2": np.log2,
+        "log_sigmoid": _log_sigmoid,
+        "log_softmax": _log_softmax,
+        "log_softmax_gradient": _log_softmax_gradient,
+        "logaddexp": _logaddexp,
+        "logaddexp2": np.logaddexp2,
+        "logical_and": np.logical_and,
+        "logical_not": np.logical_not,
+        "logical_or": np.logical_or,
+        "logical_xor": np.logical_xor,
+        "logsumexp": _logsumexp,
+        "lstm": _lstm,
+        "lstm_gradient": _lstm_gradient,
+        "matmul": _matmul,
+        "max": _max,
+        "max_pool": _max_pool,
         "max_pool_gradient": _max_pool_gradient,
         "max_pool_pick": _max_pool_pick,
         "max_pool_with_argmax": _max_pool_with_argmax,
-        "add_at_argmax": _add_at_argmax,
-        "channel_window_sums": _channel_window_sums,
-        "take_at_argmax": _take_at_argmax,
-        "average_pool_gradient": _average_pool_gradient,
-        "fused_normalization_gradient": _normalization_gradient,
-        "standardized_gradient": _standardized_gradient,
-        "attention_gradient": _attention_gradient,
-        "lstm_gradient": _lstm_gradient,
-        "gru_gradient": _gru_gradient,
-        "scaled_rows": lambda g, grads: grads * np.expand_dims(g, -1),
-        "fft_transposed": _fft_transposed,
-        "ifft_transposed": _ifft_transposed,
-        "rfft_transposed": _rfft_transposed,
-        "irfft_transposed": _irfft_transposed,
-        "sequences_sum": lambda g, x, stride: _overlap_added(g, stride, x.shape[-1]),
-        # losses and metrics
-        "softmax_cross_entropy_with_logits": _dense_cross_entropy,
-        "softmax_cross_entropy_and_slopes": _dense_cross_entropy_pair,
-        "softmax_cross_entropy_gradient": _dense_cross_entropy_gradient,
-        "sparse_softmax_cross_entropy_with_logits": _sparse_cross_entropy,
-        "sparse_softmax_cross_entropy_and_slopes": _sparse_cross_entropy_pair,
-        "sparse_softmax_cross_entropy_gradient": _sparse_cross_entropy_gradient,
-        "sigmoid_cross_entropy_with_logits": _sigmoid_cross_entropy,
-        "sparse_categorical_hits": _class_hits,
-        "ctc_loss": _ctc_loss,
-        "ctc_gradient": _ctc_gradient,
-        "ctc_decode": _ctc_decode,
-        # random numbers
-        "philox_state": _philox_state,
-        "philox_uniform": _philox_uniform,
-        "philox_normal": _philox_normal,
-        "philox_truncated_normal": _philox_truncated_normal,
+        "maximum": np.maximum,
+        "mean": _mean,
+        "min": _min,
+        "minimum": np.minimum,
+        "mish": _mish,
+        "mod": _mod,
+        "multiply": np.multiply,
+        "negative": np.negative,
+        "not_equal": np.not_equal,
+        "number_tokens": _number_tokens,
+        "one_hot": _one_hot,
+        "ones_like": _ones_like,
+        "optimization_barrier": _optimization_barrier,
+        "overlap_add": _overlap_add,
+        "pad": _pad,
+        "pad_sum": _pad_sum,
+        "padded_like": _padded_like,
+        "patches_sum": _patches_sum,
+        "philox_binomial": _philox_binomial,
+        "philox_categorical": _philox_categorical,
+        "philox_gamma": _philox_gamma,
         "philox_integers": _philox_integers,
         "philox_integers_between": _philox_integers_between,
         "philox_kept": _philox_kept,
         "philox_mask": _philox_mask,
+        "philox_normal": _philox_normal,
         "philox_permutation": _philox_permutation,
-        "philox_categorical": _philox_categorical,
-        "philox_gamma": _philox_gamma,
         "philox_poisson": _philox_poisson,
-        "philox_binomial": _philox_binomial,
-        "dropped": _dropped,
+        "philox_state": _philox_state,
+        "philox_truncated_normal": _philox_truncated_normal,
+        "philox_uniform": _philox_uniform,
+        "power": np.power,
+        "prod": _prod,
+        "put_item": _put_item,
+        "put_item_at": _put_item_at,
+        "rad2deg": np.rad2deg,
+        "real": _real,
+        "reciprocal": _reciprocal,
+        "rectified_gradient": _rectified_gradient,
+        "relu": _relu,
+        "relu6": _relu6,
+        "relu_gradient": _relu_gradient,
+        "repeat": _repeat,
+        "repeat_sum": _repeat_sum,
+        "reshape": _reshape,
+        "reshape_like": _reshape_like,
+        "reshape_sized": _reshape_sized,
+        "rfft": _rfft,
+        "rfft_transposed": _rfft_transposed,
+        "right_shift": np.right_shift,
+        "roll": _roll,
+        "round": np.rint,
+        "rsqrt": _rsqrt,
+        "scaled_rows": _scaled_rows,
+        "scatter_nd_add": _scatter_nd_add,
+        "scatter_update": _scatter_update,
+        "searchsorted": _searchsorted,
+        "segment_sum": _segment_sum,
+        "selu": _selu,
+        "selu_gradient": _selu_gradient,
+        "sequences_sum": _sequences_sum,
+        "shape": _shape,
+        "shift_along": _shift_along,
+        "sigmoid": _sigmoid,
+        "sigmoid_cross_entropy_with_logits": _sigmoid_cross_entropy_with_logits,
+        "sign": np.sign,
+        "silu": _silu,
+        "silu_gradient": _silu_gradient,
+        "sin": np.sin,
+        "sinh": np.sinh,
+        "size": _size,
+        "slice": _slice,
+        "slice_like": _slice_like,
+        "slice_update": _slice_update,
+        "sliding_product": _sliding_product,
+        "soft_shrink": _soft_shrink,
+        "softmax": _softmax,
+        "softmax_cross_entropy_and_slopes": _softmax_cross_entropy_and_slopes,
+        "softmax_cross_entropy_gradient": _softmax_cross_entropy_gradient,
+        "softmax_cross_entropy_with_logits": _softmax_cross_entropy_with_logits,
+        "softmax_gradient": _softmax_gradient,
+        "softplus": _softplus,
+        "softsign": _softsign,
+        "sort": _sort,
+        "sparse_plus": _sparse_plus,
+        "sparse_sigmoid": _sparse_sigmoid,
+        "sparse_softmax_cross_entropy_and_slopes": _sparse_softmax_cross_entropy_and_slopes,
+        "sparse_softmax_cross_entropy_gradient": _sparse_softmax_cross_entropy_gradient,
+        "sparse_softmax_cross_entropy_with_logits": _sparse_softmax_cross_entropy_with_logits,
+        "sparsemax": _sparsemax,
+        "sparsemax_weights": _sparsemax_weights,
+        "split": _split,
+        "split_like": _split_like,
+        "spread": _spread,
+        "sqrt": np.sqrt,
+        "square": np.square,
+        "square_sum": _square_sum,
+        "squareplus": _squareplus,
+        "squeeze": _squeeze,
+        "stack": _stack_of_concat_and_split,
+        "standardized": _standardized,
+        "standardized_gradient": _standardized_gradient,
+        "stop_gradient": _stop_gradient,
+        "subtract": np.subtract,
+        "sum": _sum,
+        "sum_to_like": _sum_to_like,
+        "take": _take,
+        "take_along_axis": _take_along_axis,
+        "take_along_axis_sum": _take_along_axis_sum,
+        "take_at_argmax": _take_at_argmax,
+        "take_sum": _take_sum,
+        "tan": np.tan,
+        "tanh": np.tanh,
+        "tanh_shrink": _tanh_shrink,
+        "tensor_array_padded": _tensor_array_padded,
+        "tensor_array_placed": _tensor_array_placed,
+        "tensor_array_read": _tensor_array_read,
+        "tensor_array_without": _tensor_array_without,
+        "tensor_array_write": _tensor_array_write,
+        "tile": _tile,
+        "tile_sized": _tile_sized,
+        "tile_sum": _tile_sum,
+        "tile_sum_sized": _tile_sum_sized,
+        "tokens_of_numbers": _tokens_of_numbers,
+        "top_k": _top_k,
+        "transpose": _transpose,
+        "tril": _tril,
+        "triu": _triu,
+        "trunc": np.trunc,
+        "unstack": _unstack,
+        "var": _var,
+        "weighted_pixels": _weighted_pixels,
+        "where": _where,
+        "with_gradient": _with_gradient,
+        "with_items": _with_items,
+        "zeros_like": _zeros_like,
     }
 )
-
-
 UNREADABLE = {
-    "the reader has one device": """copy_to_device copy_to_device_of""",
+    "a saved graph holds no Python": """
+        all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
+        py_call py_call_gradient start_bucket store_variable with_values""",
     "no layer computes with it": """
         angle bessel_j0 bessel_j1 bessel_k0 bessel_k0e bessel_k1 bessel_k1e bessel_y0 bessel_y1
         betainc cholesky complex conj dawsn det digamma eig eigh erfcinv erfinv expint expm
         float8_rounded fold fresnel_cos fresnel_sin gcd heaviside histogram i0 i0e i1 i1e igamma
         igamma_slope igammac inv isin isneginf isposinf lcm lgamma lu_factor ndtri nextafter
-        no_gradient_here nonzero pinv pivots_to_permutation polygamma qr quantile
-        quantile_gather quantile_spread saturate_cast scatter_max scatter_min scatter_multiply
-        segment_max segment_min segment_prod signbit sinc singular_values slogdet
-        solve solve_triangular spence svd unfold unfold_gradient unique unravel_index vander
-        view_as_complex view_as_real xdivy xlog1py xlogy zeta""",
-    "saved graphs hold the operations of its rule": "update_weights",
-    "a saved graph holds no Python": """
-        all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
-        py_call py_call_gradient start_bucket store_variable with_values""",
+        no_gradient_here nonzero pinv pivots_to_permutation polygamma qr quantile quantile_gather
+        quantile_spread saturate_cast scatter_max scatter_min scatter_multiply segment_max
+        segment_min segment_prod signbit sinc singular_values slogdet solve solve_triangular spence
+        svd unfold unfold_gradient unique unravel_index vander view_as_complex view_as_real xdivy
+        xlog1py xlogy zeta""",
+    "saved graphs hold the operations of its rule": """
+        update_weights""",
+    "the reader has one device": """
+        copy_to_device copy_to_device_of""",
     "what it does is not data alone": """
         check_shape iterator_begin iterator_get_next raise_error table_request write_summary""",
 }
-"""Operations of trainkit that this reader goes without, by the reason."""
+# ====== to here
 
 _REASONS = {name: reason for reason, names in UNREADABLE.items() for name in names.split()}
 

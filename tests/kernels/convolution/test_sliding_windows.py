@@ -30,3 +30,17 @@ def test_view_and_offsets_see_the_same_elements():
         np.testing.assert_array_equal(padded[w.offset(tap)], view[:, :, :, *tap])
     np.testing.assert_array_equal(padded[w.interior], x)
     assert padded[0, 0, 0, 0] == -1
+
+
+@pytest.mark.parametrize(
+    ("strides", "padding", "dilation", "sizes"),
+    [
+        ((1, 1), "valid", (1, 1), (5, 5)),  # of another array
+        ((1, 1), "valid", (-1, 1), (5, 6)),
+        ((-1, 1), ((20, 0), (0, 0)), (1, 1), (25, 6)),
+    ],
+)
+def test_a_view_that_would_leave_the_array_is_refused(strides, padding, dilation, sizes):
+    w = Windows((5, 6), (3, 2), strides, padding, dilation)
+    with pytest.raises(ValueError, match=f"do not fit an array of sizes \\({sizes[0]}, "):
+        w.view(np, np.zeros((2, *sizes, 3)))

@@ -62,7 +62,9 @@ class Windows:
         padded: spatial sizes with padding.
     """
 
-    __slots__ = ("_facts", "dilation", "out", "padded", "pads", "sizes", "strides", "window")
+    __slots__ = (
+        "_facts", "_fits", "dilation", "out", "padded", "pads", "sizes", "strides", "window",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -81,6 +83,12 @@ class Windows:
         self.pads = tuple(pad_pair(*axis) for axis in axes)
         self.padded = tuple(n + a + b for n, (a, b) in zip(self.sizes, self.pads, strict=True))
         self._facts = self.sizes, self.window, self.strides, self.pads, self.dilation, self.out
+        self._fits = all(
+            min(s, d) > 0 and (n - 1) * s + reach(k, d) <= m
+            for n, s, k, d, m in zip(
+                self.out, self.strides, self.window, self.dilation, self.padded, strict=True
+            )
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Windows) and self._facts == other._facts
@@ -134,8 +142,12 @@ class Windows:
         batch, *space, channel = padded.strides
         moved = [s * n for s, n in zip(space, self.strides, strict=True)]
         inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
-        # No bounds are checked here: `out` was worked out from `padded`, so the last element of the
-        # last window is inside.
+        # A view that reaches beyond the array would read whatever lies there.
+        if padded.shape[1:-1] != self.padded or not self._fits:
+            raise ValueError(
+                f"windows {self.window} by {self.strides}, elements {self.dilation} apart, do not "
+                f"fit an array of sizes {padded.shape[1:-1]}"
+            )
         return xp.lib.stride_tricks.as_strided(
             padded,
             shape=(padded.shape[0], *self.out, *self.window, padded.shape[-1]),

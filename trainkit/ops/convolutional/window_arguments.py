@@ -158,5 +158,6 @@ def checked_windows(
     Raises:
         ShapeError: a window is larger than the input.
     """
+    checked_padding(padding, len(window), op)
     windowed_dims(op, sizes, window, strides, padding, dilation)
     return sliding_windows.placed(sizes, window, strides, padding, dilation)
