@@ -148,6 +148,15 @@ call("product, 1 x 784 x 256")(_product((1, 784), (784, 256)))
 call("product, 1 x 512 x 2048")(_product((1, 512), (512, 2048)))
 call("product, 4 x 256 x 1024")(_product((4, 256), (256, 1024)))
 call("product, 512 x 512 x 16")(_product((512, 512), (512, 16)))
+
+
+@call("product by weights that stay, 3136 x 64 x 256")
+def _(tk: Any) -> Step:
+    x, weights = tk.constant(_array(3136, 64)), tk.Variable(_array(64, 256))
+    multiply = tk.function(lambda x: tk.matmul(x, weights))
+    return lambda: multiply(x)
+
+
 call("stack of 16 products, 128 x 64 x 128")(_product((16, 128, 64), (16, 64, 128)))
 call("stack of 64 products, 20 x 20 x 20")(_product((64, 20, 20), (64, 20, 20)))
 call("stack of 64 products, 32 x 32 x 32")(_product((64, 32, 32), (64, 32, 32)))

@@ -186,6 +186,11 @@ ROWS = (
     ),
     Row("kernels/matmul/product_tuned.py", "COPIED_ROW", _PRODUCTS, together=True),
     Row("kernels/matmul/product_tuned.py", "WAITED", _PRODUCTS, together=True),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "_CACHE_OF_BLOCK",
+        ("product by weights that stay, 3136 x 64 x 256",),
+    ),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
     Row(
         "kernels/jit/register_tiles.py",

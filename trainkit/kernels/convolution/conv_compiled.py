@@ -179,8 +179,15 @@ def _pixels_part(
                 follows = factor_at + blocks[b, 1] if is_last_chunk and len(factor) else 0
                 beside = residual_at + in_image if residual.shape[0] else 0
                 stop = (share + 1) * count // splits
+                weights_at = packed_at + 4 * width * (b * depth + first_run * length + first)
+                # Those of the next chunk lie behind them: they come from far, and are asked for
+                # while these are multiplied.
+                ahead = weights_at + 4 * width * some * some_numbers
+                ahead_end = min(2 * ahead - weights_at, packed_at + 4 * packed.size)
                 for tile in range(share * count // splits, stop):
                     where = row * table_bytes + 8 * tile_rows * tile
+                    asked_at = ahead if ahead < ahead_end else weights_at
+                    ahead += CACHE_LINE * some * some_numbers
                     if is_far and c == 0 and tile + 1 < stop:
                         for p in range(tile_rows * (tile + 1), tile_rows * (tile + 2)):
                             for line in range(CACHE_LINE - 4, 4 * width, CACHE_LINE):
@@ -189,8 +196,7 @@ def _pixels_part(
                         tile_rows, vectors, lanes, by_channel,
                         base + blocks[b, 0] + 4 * first, at_at + where, runs_at + 8 * first_run,
                         some, some_numbers,
-                        packed_at + 4 * width * (b * depth + first_run * length + first),
-                        bias_at + blocks[b, 1],
+                        weights_at, asked_at, bias_at + blocks[b, 1],
                         y_at + in_image, to_at + where,
                         c == 0, blocks[b, 2], low if is_last_chunk else lowest,
                         follows, shift_at + blocks[b, 1], beside, limits[0], limits[1],

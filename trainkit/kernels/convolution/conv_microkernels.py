@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile, literal
 
@@ -31,6 +32,7 @@ def pixel_tile(
     run_count,
     length,
     w,
+    ahead,
     start,
     y,
     to,
@@ -59,6 +61,7 @@ def pixel_tile(
         run_count: at least 1.
         length: numbers of a run, at least 1.
         w: address of the weights, rows of vectors * lanes.
+        ahead: address of lines that are asked for meanwhile, as many as each pixel has numbers.
         start: address of the row that sums start from where `first`; else they start from y.
         to: address of int64: for each pixel, where its row starts in y.
         first: whether sums start from `start`.
@@ -72,12 +75,13 @@ def pixel_tile(
     """
     literals = rows, vectors, lanes, by_channel
     *sizes, apart = (literal(kind) for kind in literals)
-    words = (types.intp,) * 9
+    words = (types.intp,) * 10
     follows = *(types.intp,) * 3, types.float32, types.float32
     signature = types.void(*literals, *words, types.boolean, types.intp, types.float32, *follows)
 
     def codegen(context, builder, signature, arguments):
-        x, at, runs, run_count, length, w, start, y, to, first, count, low = arguments[4:16]
+        x, at, runs, run_count, length, w, ahead = arguments[4:11]
+        start, y, to, first, count, low = arguments[11:17]
         tile = Tile(builder, *sizes)
         bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
         targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
@@ -88,11 +92,12 @@ def pixel_tile(
             # choice is one of addresses, so it costs no branch.
             sums += tile.masked_row(builder.select(first, start, target), masks)
         # Sums are values of the loops and not variables in memory, so they stay in registers.
-        outer = Loop(builder, run_count, [runs, w, *sums])
-        run, weight, *sums = outer.values
+        outer = Loop(builder, run_count, [runs, w, ahead, *sums])
+        run, weight, line, *sums = outer.values
         offset = builder.load(builder.inttoptr(run, I64.as_pointer()))
-        inner = Loop(builder, length, [offset, weight, *sums])
-        offset, weight, *sums = inner.values
+        inner = Loop(builder, length, [offset, weight, line, *sums])
+        offset, weight, line, *sums = inner.values
+        tile.fetch_line(line)
         row = tile.weights(weight)
         # By channel each lane has its own input, and beyond the last channel there is nothing to
         # read.
@@ -101,14 +106,15 @@ def pixel_tile(
         sums = tile.add_products(sums, numbers, row)
         step = tile.vectors * tile.width
         # Weights of the next run lie behind those of this one, so the inner loop's address goes on.
-        _, weight, *sums = inner.close([tile.plus(offset, BYTES), tile.plus(weight, step), *sums])
-        _, _, *sums = outer.close([tile.plus(run, 8), weight, *sums])
+        following = tile.plus(offset, BYTES), tile.plus(weight, step), tile.plus(line, CACHE_LINE)
+        _, weight, line, *sums = inner.close([*following, *sums])
+        _, _, _, *sums = outer.close([tile.plus(run, 8), weight, line, *sums])
         least = tile.spread(low)
         # Ordered, so that NaN is not less than the bound and stays NaN, as with a rectifier by
         # itself.
         values = [builder.select(builder.fcmp_ordered("<", s, least), least, s) for s in sums]
         distances = [tile.table(to, q) for q in range(tile.rows)]
-        _write_finished(tile, values, y, distances, masks, arguments[16:])
+        _write_finished(tile, values, y, distances, masks, arguments[17:])
         return context.get_dummy_value()
 
     return signature, codegen

@@ -177,10 +177,11 @@ def block_tile(
         rows: a literal.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
-        kind: `CUT` as `product_tile`; `WHOLE` as `whole_product_tile`; `FETCHING` as that with all
-            rows, which brings near what comes next meanwhile; `FETCHING_CUT` as that of fewer
-            columns than the tile has; `PANEL` as that of rows whose numbers lie side by side as
-            `turn_rows` lays them, and of weights without gaps; a literal.
+        kind: `CUT` as `product_tile`; `WHOLE` as `whole_product_tile`, which asks for what lies
+            `ahead` meanwhile; `FETCHING` as that with all rows, which asks for `following` results,
+            too; `FETCHING_CUT` as that of fewer columns than the tile has; `PANEL` as that of rows
+            whose numbers lie side by side as `turn_rows` lays them, and of weights without gaps;
+            a literal.
         x: as for `product_tile`, and so are those up to count.
         x_step: bytes.
         x_next: bytes.
@@ -195,7 +196,7 @@ def block_tile(
         count: numbers of a row.
         following: address of the results of the next tile, asked for meanwhile: writes that miss
             the caches would hold up all that comes behind them.
-        ahead: address of lines, one for each number of a row, that are asked for, too.
+        ahead: address of what is asked for, too: `bytes_ahead`.
         factor: address of a row that results are multiplied by; with 0 nothing follows. Numbers of
             8 bytes have nothing that follows them.
         shift: address of a row that is added to them.
@@ -213,12 +214,12 @@ def block_tile(
         count, *fetched = operands[11:14]
         follows = _TileEpilogue(*operands[14:]) if sizes[0] == 4 else None
         if kind == PANEL:
-            _write_panel_tile(tile, operands[:11], fetched[0], follows)
+            _write_panel_tile(tile, operands[:11], *fetched, follows)
             return
         masks = tile.masks(count) if kind in (CUT, FETCHING_CUT) else None
         is_tall = kind in (FETCHING, FETCHING_CUT)
-        fetched = fetched if is_tall else None
-        _write_tile(tile, operands[:11], masks, fetched, follows, is_tall, in_strips=True)
+        following, ahead = fetched if is_tall else (None, fetched[1] if kind == WHOLE else None)
+        _write_tile(tile, operands[:11], masks, following, ahead, follows, is_tall, in_strips=True)
 
     def codegen(context, builder, signature, arguments):
         name = "block_tile_" + "_".join(map(str, sizes))
@@ -226,6 +227,19 @@ def block_tile(
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@inlined
+def bytes_ahead(in_panels, rows, width, depth):
+    """How much of what lies ahead `block_tile` asks for: in a panel, once it has for results.
+
+    Args:
+        in_panels: whether that is a `PANEL` tile.
+        rows: of the tile.
+        width: bytes of a row of it.
+        depth: numbers of a row of x.
+    """
+    return max(0, depth // _UNROLLED - rows) * width if in_panels else depth * CACHE_LINE
 
 
 @intrinsic(prefer_literal=True)
@@ -276,14 +290,17 @@ class _TileEpilogue(NamedTuple):
     high: Any
 
 
-def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=False, in_strips=False):
+def _write_tile(
+    tile, arguments, masks, following=None, ahead=None, follows=None, is_tall=False, in_strips=False
+):
     """Emit the code of a tile.
 
     Args:
         tile: its sizes.
         arguments: those of `product_tile`.
         masks: which columns there are, `None` for all.
-        fetched: `following` and `ahead` of `block_tile`, `None` for none.
+        following: as that of `block_tile`, `None` for none.
+        ahead: the same.
         follows: what may follow, an `_TileEpilogue`, or `None`.
         is_tall: whether all rows are there.
         in_strips: whether weights may be read beyond the last column: masks take up registers that
@@ -302,22 +319,24 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=Fals
     for q in numbered:
         sums += row_at(tile.plus(start, builder.mul(q, start_step)))
     apart = [builder.mul(q, x_step) for q in numbered]
-    first_line, ahead = fetched or [tile.word(0)] * 2
-    if fetched and follows:
+    if following and follows:
         _fetch_residual(tile, follows, numbered, y_step)
-    loop = Loop(builder, depth, [x, w, first_line, ahead, *sums])
+    nowhere = tile.word(0)
+    loop = Loop(builder, depth, [x, w, following or nowhere, ahead or nowhere, *sums])
     at, weight, line, far_line, *sums = loop.values
-    if fetched:
+    if following:
         for v in range(tile.vectors):
             # the line of a vector's end: that of its start came with the tile before
             tile.fetch_line(tile.plus(line, (v + 1) * tile.width - BYTES))
+    if ahead:
         tile.fetch_line(far_line)
     row = tile.weights(weight) if in_strips else row_at(weight)
     numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
     sums = tile.add_products(sums, numbers, row)
-    if fetched:
+    if following:
         is_row = builder.icmp_signed("<", loop.index, tile.word(tile.rows - 1))
         line = tile.plus(line, builder.select(is_row, y_step, tile.word(0)))
+    if ahead:
         far_line = tile.plus(far_line, CACHE_LINE)
     next_numbers = tile.plus(at, x_next), tile.plus(weight, w_step)
     _, _, _, _, *sums = loop.close([*next_numbers, line, far_line, *sums])
@@ -325,13 +344,14 @@ def _write_tile(tile, arguments, masks, fetched=None, follows=None, is_tall=Fals
     _write_results(tile, sums, y, apart, masks, follows)
 
 
-def _write_panel_tile(tile, arguments, following, follows):
+def _write_panel_tile(tile, arguments, following, ahead, follows):
     """Emit the code of a tile of a panel, all of whose addresses are a constant from one.
 
     Args:
         tile: its sizes.
         arguments: those of `product_tile`.
         following: as that of `block_tile`.
+        ahead: the same.
         follows: as that of `_write_tile`.
     """
     builder = tile.builder
@@ -359,8 +379,12 @@ def _write_panel_tile(tile, arguments, following, follows):
         tile.fetch_line(tile.plus(line, (v + 1) * tile.width - BYTES))
     for k in range(_UNROLLED):
         sums = round_of(tile.plus(at, k * x_next), tile.plus(weight, k * w_step), sums)
-    is_row = builder.icmp_signed("<", loop.index, tile.word(tile.rows - 1))
-    line = tile.plus(line, builder.select(is_row, y_step, tile.word(0)))
+    # After the results' lines the same requests are for what lies ahead: with more of them in a
+    # round, LLVM keeps sums in memory.
+    last_row = tile.word(tile.rows - 1)
+    is_row = builder.icmp_signed("<", loop.index, last_row)
+    line = tile.plus(line, builder.select(is_row, y_step, tile.word(w_step)))
+    line = builder.select(builder.icmp_signed("==", loop.index, last_row), ahead, line)
     ends = tile.plus(at, _UNROLLED * x_next), tile.plus(weight, _UNROLLED * w_step)
     at, weight, _, *sums = loop.close([*ends, line, *sums])
     remainder = builder.srem(depth, tile.word(_UNROLLED))

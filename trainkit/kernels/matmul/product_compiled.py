@@ -22,6 +22,7 @@ from trainkit.kernels.matmul.matmul_compiled import (
     PANEL,
     WHOLE,
     block_tile,
+    bytes_ahead,
     product_tile,
     turn_rows,
     whole_product_tile,
@@ -257,9 +258,23 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 if factor_at and k + deep == depth:
                     factor, shift = factor_at + size * f, shift_at + size * f
                     residual = residual_at + size * f if residual_at else 0
+                # Weights that lie in strips come from far, too: the next ones are asked for while
+                # these are multiplied.
+                next_strip = 0
+                if not packs:
+                    if f + tile_columns < columns:
+                        next_strip = source + w_strip
+                    elif k + deep < depth:
+                        next_strip = w + (k + deep) * w_step
+                strip_end = next_strip + size * tile_columns * deep if next_strip else 0
                 tall = _EVEN if is_even else _ROWS
                 for q in range(0, rows, tall):
                     x_rows = first + q // _ROWS * tile_step + q % _ROWS * row_step
+                    # numbers come from far while they are multiplied for the first time
+                    ahead = x_rows if copies or in_panels or f else x_rows + tall * x_step
+                    if ahead == x_rows and next_strip < strip_end:
+                        ahead = next_strip
+                        next_strip += bytes_ahead(in_panels, _ROWS, size * tile_columns, deep)
                     to = y + q * y_step + size * f
                     start, start_step = zeros.ctypes.data, 0
                     if k:
@@ -270,7 +285,6 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                     last = min(tall, rows - q) - 1
                     if has_masks and count < tile_columns and not is_even and rows - q >= _ROWS:
                         following = to + tiles_ahead * _ROWS * y_step
-                        ahead = x_rows if copies or in_panels or f else x_rows + _ROWS * x_step
                         if count <= lanes:
                             block_tile(
                                 size, _ROWS, 1, lanes, FETCHING_CUT, x_rows, row_step, next_step,
@@ -292,8 +306,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                     elif is_even and count == tile_columns:
                         block_tile(
                             size, _EVEN, _VECTORS, lanes, WHOLE, x_rows, row_step, next_step,
-                            source, step, deep, start, start_step, last, to, y_step, count, 0, 0,
-                            factor, shift, beside_to, low, high,
+                            source, step, deep, start, start_step, last, to, y_step, count, 0,
+                            ahead, factor, shift, beside_to, low, high,
                         )  # fmt: skip
                     elif is_even:
                         block_tile(
@@ -309,11 +323,9 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                             block_tile(
                                 size, _ROWS, _VECTORS, lanes, PANEL, x_rows, row_step, next_step,
                                 source, step, deep, start, start_step, last, to, y_step, count,
-                                following, 0, factor, shift, beside_to, low, high,
+                                following, ahead, factor, shift, beside_to, low, high,
                             )  # fmt: skip
                             continue
-                        # numbers come from far while they are multiplied for the first time
-                        ahead = x_rows if copies or f else x_rows + _ROWS * x_step
                         block_tile(
                             size, _ROWS, _VECTORS, lanes, FETCHING, x_rows, row_step, next_step,
                             source, step, deep, start, start_step, last, to, y_step, count,
@@ -327,7 +339,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                                     size, _SHORT, _VECTORS, lanes, WHOLE, x_rows + p * row_step,
                                     row_step, next_step, source, step, deep,
                                     start + p * start_step, start_step, min(_SHORT - 1, last - p),
-                                    to + p * y_step, y_step, count, 0, 0, factor, shift,
+                                    to + p * y_step, y_step, count, 0, ahead, factor, shift,
                                     beside_row, low, high,
                                 )  # fmt: skip
                             else:

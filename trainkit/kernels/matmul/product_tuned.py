@@ -55,6 +55,8 @@ COPIED_ROW, COPIED_COLUMN = 20, 8
 """As many products take as long as to lay a number of a row, or of a column, beside others."""
 WAITED = 0.25
 """The part of a block for which threads wait for the last one."""
+_CACHE_OF_BLOCK = 8
+"""The part of the second cache that a low block takes up."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
 
@@ -99,12 +101,11 @@ def product(
     run = (FINISHED if finished else family).find((), PRODUCT_SECONDS * rows * w.size)
     if run is None:
         return None
-    pool, blocks, height, width = block_shares(rows, depth, columns, size)
+    strips = None if weights is None else weights.strips(w, _strips, STRIPS)
+    in_strips = strips is not None
+    pool, blocks, height, width = block_shares(rows, depth, columns, size, in_strips)
     result = np.empty((rows, columns), dtype)
     if finished:
-        strips = None
-        if weights is not None:
-            strips = weights.strips(w, _strips, STRIPS)
         matrix = w if strips is None else strips
         strip = block_columns() * (w.strides[1] if strips is None else size * depth)
         start = EMPTY_VECTOR if bias is None else bias
@@ -226,7 +227,9 @@ def as_four_axes(x: Array, outside: tuple[int, ...]) -> Array | None:
         return None
 
 
-def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[int, int, int, int]:
+def block_shares(
+    rows: int, depth: int, columns: int, size: int = 4, in_strips: bool = False
+) -> tuple[int, int, int, int]:
     """What a kernel of one product runs in.
 
     Args:
@@ -234,6 +237,7 @@ def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[in
         depth: multiplications of each sum.
         columns: of the product.
         size: bytes of what is multiplied.
+        in_strips: whether the second matrix lies in strips already.
 
     Returns:
         The address of the thread pool, 0 for this thread alone; the number of blocks; and the rows
@@ -241,7 +245,7 @@ def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[in
     """
     helpers = thread_pool() if rows * depth * columns >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    height, width, blocks = block_sizes(rows, depth, columns, threads, size)
+    height, width, blocks = block_sizes(rows, depth, columns, threads, size, in_strips)
     return helpers.run_address if helpers and blocks > 1 else 0, blocks, height, width
 
 
@@ -261,20 +265,27 @@ def stack_shares(
 
 @lru_cache(maxsize=4096)
 def block_sizes(
-    rows: int, depth: int, columns: int, threads: int, size: int = 4
+    rows: int, depth: int, columns: int, threads: int, size: int = 4, in_strips: bool = False
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
     The numbers of a block's rows take up the second cache at most, as they are read for each strip
     of columns. Blocks are tall and wide, so that little is copied to be read side by side: columns
-    are for each block below another, rows for each beside another. Of those for several threads
-    there are a few for each, so that who is held up for a while leaves the rest to others. Each
-    sum is added up in order whatever the blocks, so no bit depends on them.
+    are for each block below another, rows for each beside another. Strips need no copies: where
+    all of them fit in that cache beside a block, it is as low as leaves room for its results. Of
+    blocks for several threads there are a few for each, so that who is held up for a while leaves
+    the rest to others. Each sum is added up in order whatever the blocks, so no bit depends on
+    them.
     """
     tall, vectors, lanes = block_tiling()
     tile = vectors * lanes * 4 // size
     tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
     near = -(-cache_bytes(2) // size // tall // min(depth, BLOCK_DEPTH))
+    if in_strips and depth * columns * size <= cache_bytes(2) // 2:
+        # numbers, results and residuals of a row
+        bytes_of_row = size * (min(depth, BLOCK_DEPTH) + 2 * columns)
+        room = cache_bytes(2) // _CACHE_OF_BLOCK // bytes_of_row // tall
+        near = min(near, max(1, room))
     min_down = -(-tiles_down // near)
     work = rows * depth * columns
     max_blocks = min(PARTS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1

@@ -46,7 +46,10 @@ class ProductCall:
         self._strips, self._strip = strips, block_columns() * _F32.itemsize * depth
         is_shared = self._flat[0] * depth * columns >= 2 * BLOCK_WORK
         # how many threads there are is asked anew
-        self._shares = None if is_shared else block_shares(*self._flat, columns)
+        self._shares = None if is_shared else self._block_shares(columns)
+
+    def _block_shares(self, columns: int) -> tuple[int, int, int, int]:
+        return block_shares(*self._flat, columns, in_strips=True)
 
     def __call__(
         self,
@@ -80,7 +83,7 @@ class ProductCall:
                 return None
             beside = EMPTY_MATRIX if residual is None else residual.reshape(sums.shape)
             behind = factor.reshape(-1), shift.reshape(-1), beside  # type: ignore[union-attr]
-        shares = self._shares or block_shares(*self._flat, self._y_shape[-1])
+        shares = self._shares or self._block_shares(self._y_shape[-1])
         pool, blocks, height, width = shares
         run(
             pool, blocks, rows, matrix, EMPTY_VECTOR if bias is None else bias, *behind, sums,
