@@ -66,6 +66,24 @@ ROWS = [
     ("bincount", [np.array([1, 2, 2]), np.ones(3, "float32")], {"minlength": 0}),
     ("isclose", [FLOATS, FLOATS + 1e-6], {"rtol": 1e-5, "atol": 1e-8, "equal_nan": True}),
     ("isclose", [np.arange(3), np.arange(3)], {"rtol": 0.1, "atol": 0.0, "equal_nan": False}),
+    ("isin", [np.array([3, 1, 5]), np.array([1, 3])], {}),
+    ("isneginf", [np.array([-np.inf, np.inf, 1.0], "float32")], {}),
+    ("isposinf", [np.array([-np.inf, np.inf, 1.0], "float16")], {}),
+    ("histogram", [FLOATS], {"bins": 4, "range": (-1.0, 1.0)}),
+    ("histogram", [np.array([1, 5, 2])], {"bins": 3, "range": None}),
+    ("nonzero", [FLOATS > 0], {"dtype": "int64"}),
+    ("unique", [np.array([3, 1, 3, 2])], {"sorted": False, "axis": 0, "size": 5}),
+    ("unique", [np.array([np.nan, 1, np.nan])], {"sorted": True, "axis": 0, "size": None}),
+    ("pivots_to_permutation", [np.array([[2, 1, 2]], "int32")], {"rows": 4}),
+    ("unravel_index", [np.array([5, -1, 0], "int32")], {"shape": (2, 3)}),
+    ("float8_rounded", [100 * FLOATS], {"kind": "float8_e4m3fn"}),
+    ("float8_rounded", [FLOATS.astype("float16")], {"kind": "float8_e5m2"}),
+    ("no_gradient_here", [np.zeros((2, 2))], {}),
+    ("inv", [FLOATS[:, :3].astype("float16")], {}),
+    ("mean", [np.array([1, 5, 1 << 24])], {"axis": None, "keepdims": False}),
+    ("segment_max", [FLOATS, np.array([2, 0, 2])], {"num_segments": 4}),
+    ("segment_min", [FLOATS > 0, np.array([2, 0, 2])], {"num_segments": 4}),
+    ("complex", [FLOATS, FLOATS], {}),
     ("view", [FLOATS], {"dtype": "int32"}),
     ("view", [FLOATS], {"dtype": "uint8"}),
     ("int8_product", [INT8, rng.integers(-128, 128, (2100, 5)).astype("int8")], {}),
@@ -176,6 +194,7 @@ def test_every_operation_is_compared_with_trainkits():
     ("name", "arrays", "settings", "text"),
     [
         ("bincount", [np.array([-1])], {"minlength": 0}, "negative value -1"),
+        ("cholesky", [np.full((2, 2), -1.0)], {}, "Cholesky decomposition was not successful"),
         ("scatter_nd_add", [FLOATS, np.array([[9]]), FLOATS[:1]], {}, "does not index into"),
         ("embedding_gradient", [FLOATS, np.array([0, 5, 1]), FLOATS], {}, "the table has 3 rows"),
         ("int8_product", [FLOATS, FLOATS], {}, "must be int8"),
@@ -213,8 +232,38 @@ def test_what_does_not_fit_is_refused_with_a_reason(name, arrays, settings, text
         OPERATIONS[name](*arrays, **settings)
 
 
-def test_an_operation_that_can_not_be_read_is_named_with_the_reason(tmp_path):
+@pytest.mark.parametrize("floatx", ["float32", "float64"])
+def test_means_of_whole_numbers_are_of_the_float_that_the_file_says(floatx, tmp_path):
+    x, before = rng.integers(0, 1 << 24, 1001).astype("int32"), tk.keras.config.floatx()
+    tk.keras.config.set_floatx(floatx)
+    try:
+        f = tk.function(tk.ops.mean, input_signature=[tk.TensorSpec([None], "int32")])
+        tk.saved_graph.save(f, tmp_path / "f.h5")
+        expected = f(x).numpy()
+    finally:
+        tk.keras.config.set_floatx(before)
+    y = standalone.load(tmp_path / "f.h5")(x)
+    assert y.dtype == expected.dtype == floatx
+    assert y == expected
+
+
+def test_a_function_of_matrices_runs_as_it_does_in_trainkit(tmp_path):
+    def solved(x):
+        lower = tk.linalg.cholesky(tk.matmul(x, x, transpose_b=True))
+        largest = tk.math.segment_max(x, tk.constant([0, 0, 1]))
+        return tk.linalg.inv(lower), tk.linalg.det(x[:, :3]), tk.math.lgamma(x * x), largest
+
+    f = tk.function(solved, input_signature=[tk.TensorSpec([3, 7])])
+    tk.saved_graph.save(f, tmp_path / "f.h5")
+    for y, expected in zip(standalone.load(tmp_path / "f.h5")(FLOATS), f(FLOATS), strict=True):
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_an_operation_that_can_not_be_read_is_named_with_the_reason(tmp_path, monkeypatch):
     f = tk.function(lambda x: tk.linalg.inv(x), input_signature=[tk.TensorSpec([2, 2])])
     tk.saved_graph.save(f, tmp_path / "f.h5")
+    assert standalone.load(tmp_path / "f.h5")(np.eye(2)).tolist() == np.eye(2).tolist()
+    monkeypatch.delitem(OPERATIONS, "inv")
+    monkeypatch.setitem(standalone._REASONS, "inv", "no layer computes with it")
     with pytest.raises(standalone.GraphError, match=r"'inv' .* because no layer computes with it"):
         standalone.load(tmp_path / "f.h5")

@@ -19,6 +19,7 @@ import collections
 import functools
 import importlib
 import inspect
+import itertools
 import pkgutil
 import re
 import subprocess
@@ -42,6 +43,8 @@ STANDS_FOR = {
     "trainkit.core.dtypes:bfloat16": "_BFLOAT16",
     "trainkit.core.dtypes:bool_": '"bool"',
     "trainkit.core.dtypes:cast_array": "_cast_array",
+    "trainkit.core.dtypes:complex64": '_ElementType("complex64")',
+    "trainkit.core.dtypes:complex128": '_ElementType("complex128")',
     "trainkit.core.dtypes:float16": "_FLOAT16",
     "trainkit.core.dtypes:float32": "_FLOAT32",
     "trainkit.core.dtypes:floatx": "_floatx",
@@ -49,6 +52,7 @@ STANDS_FOR = {
     "trainkit.core.errors:InvalidArgumentError": "GraphError",
     "trainkit.core.errors:OutOfRangeError": "GraphError",
     "trainkit.core.errors:ShapeError": "GraphError",
+    "trainkit.core.errors:UnimplementedError": "GraphError",
     "trainkit.core.shapes:Spec": "_Spec",
     "trainkit.kernels.cuda.constants:on_device": "_make",
     "trainkit.kernels.matmul.matmul_gpu:matmul": "np.matmul",
@@ -79,9 +83,6 @@ LEFT_OUT = {"primitive", "_of_whole", "_cut_for_rows"}
 
 NOT_COPIED = ("_cuda", "_cudnn", "_tuned", "_compiled", "core.devices", "core.errors")
 """How modules are called of which nothing is copied: kernels, and objects of trainkit."""
-
-COPIED = {"property", "lru_cache"}
-"""Decorators that are."""
 
 
 class Unwritable(Exception):
@@ -169,14 +170,13 @@ def resolve(module, name):
 
 
 class Text:
-    """A text with its syntax tree, of ASCII, as columns of the tree count bytes."""
+    """A text with its syntax tree."""
 
     def __init__(self, text):
         self.text, self.tree = text, ast.parse(text)
         self.every = list(ast.walk(self.tree))
-        self._starts = [0]
-        for line in text.split("\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._lines = text.split("\n")
+        self._starts = [0, *itertools.accumulate(len(line) + 1 for line in self._lines)]
 
     def nodes(self, *kinds):
         """All nodes of these kinds."""
@@ -184,8 +184,12 @@ class Text:
 
     def span(self, node):
         """Where a node begins and ends."""
-        first, last = self._starts[node.lineno - 1], self._starts[node.end_lineno - 1]
-        return first + node.col_offset, last + node.end_col_offset
+        first = self._place(node.lineno, node.col_offset)
+        return first, self._place(node.end_lineno, node.end_col_offset)
+
+    def _place(self, line, byte):
+        text = self._lines[line - 1].encode()[:byte]
+        return self._starts[line - 1] + len(text.decode())
 
     def of(self, node):
         """The text of a node."""
@@ -327,8 +331,6 @@ def strip(text):
             name = ast.unparse(getattr(decorator, "func", decorator))
             if name in LEFT_OUT:
                 edits.append((start - 1, end, ""))
-            elif name not in COPIED:
-                raise Unwritable(f"{node.name} has the decorator {name}")
         if "NamedTuple" in [getattr(base, "id", "") for base in getattr(node, "bases", ())]:
             records.update(node.body)
     for node in text.nodes(ast.arg):

@@ -17,6 +17,7 @@ A file that `tk.saved_graph.save_training` wrote is trained on, and replaced:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -29,6 +30,7 @@ import stat
 import struct
 import sys
 import tempfile
+import threading
 import time
 import typing
 import zipfile
@@ -724,16 +726,18 @@ def _operation(node, earlier):
     settings = {k: _decode(v, parts) for k, v in node["settings"].items()}
     _check_call(name, body, inputs, settings)
     specs, many = node["specs"], node["many"]
+    floats = [dtype for _, dtype in specs if _dtype(dtype).kind == "f"]
 
     def step(env, state):
+        _DEFAULT_FLOAT.name = floats[0] if floats else "float32"
         arrays = [env[x.node][x.index] if isinstance(x, _Ref) else x for x in inputs]
         results = body(*arrays, **settings)
         results = tuple(results) if many else (results,)
         if len(results) != len(specs):
             raise GraphError(f"{name!r} gives {len(results)} values, not {len(specs)}")
-        floats = all(x.dtype.kind == "f" for x in arrays if isinstance(x, np.ndarray))
+        exact = all(x.dtype.kind == "f" for x in arrays if isinstance(x, np.ndarray))
         return tuple(
-            [_as_declared(y, *t, name, floats) for y, t in zip(results, specs, strict=True)]
+            [_as_declared(y, *t, name, exact) for y, t in zip(results, specs, strict=True)]
         )
 
     return step
@@ -873,13 +877,26 @@ class _ElementType:
     def __init__(self, dtype):
         self.dtype = dtype if isinstance(dtype, np.dtype) else _dtype(dtype)
         self.name, self.size = self.dtype.name, self.dtype.itemsize
-        self.is_floating = self.dtype.kind == "f"
+        kinds = (self.dtype.kind in letters for letters in ("f", "c", "iu", "b"))
+        self.is_floating, self.is_complex, self.is_integer, self.is_bool = kinds
 
     @property
     def limits(self):
         """The least and the greatest number."""
-        limits = np.finfo(self.dtype) if self.is_floating else np.iinfo(self.dtype)
-        return limits.min, limits.max
+        if self.is_bool:
+            return False, True
+        facts, kind = (np.finfo, float) if self.is_floating else (np.iinfo, int)
+        return kind(facts(self.dtype).min), kind(facts(self.dtype).max)
+
+    @property
+    def min(self):
+        """The least number."""
+        return self.limits[0]
+
+    @property
+    def max(self):
+        """The greatest number."""
+        return self.limits[1]
 
 
 _FLOAT32, _FLOAT16 = _ElementType("float32"), _ElementType("float16")
@@ -889,9 +906,17 @@ _Spec = namedtuple("_Spec", "shape dtype")
 _Part = namedtuple("_Part", "first size total blocks", defaults=(1,))
 
 
+class _DefaultFloat(threading.local):
+    """The float that whole numbers become: the one that a result is said to have."""
+
+    name = "float32"
+
+
+_DEFAULT_FLOAT = _DefaultFloat()
+
+
 def _floatx():
-    """The float of means of integers, which are rounded to the one that the file says."""
-    return "float64"
+    return _DEFAULT_FLOAT.name
 
 
 def _cast_array(x, dtype):
@@ -923,12 +948,6 @@ def _view(x, dtype):
     return np.ascontiguousarray(x).reshape(x.shape).view(_dtype(dtype))
 
 
-def _class_hits(labels, scores):
-    if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
-        raise ValueError(f"labels {labels.shape} do not fit scores {scores.shape}")
-    return (labels.astype(np.int32) == scores.argmax(axis=-1)).astype(np.float32)
-
-
 _OF_ARRAYS = frozenset(
     """biased_gelu softmax log_softmax concatenate stack matmul dense einsum conv max_pool
 average_pool fused_normalization standardized attention lstm gru embedding_lookup conv_transpose
@@ -944,12 +963,11 @@ OPERATIONS: dict[str, typing.Any] = {
     "ensure_shape": _ensure_shape,
     "view": _view,
     "all_finite": lambda *xs: np.bool_(all(np.isfinite(x).all() for x in xs)),
-    "sparse_categorical_hits": _class_hits,
 }
 """What this reader computes, by the names of operations; others are refused.
 
 These are by hand: the first three run graphs of this file, what is printed is no object of
-trainkit, shapes have no class here; there is neither bfloat16 nor a GPU, nor a default float.
+trainkit, shapes have no class here, and there is neither bfloat16 nor a GPU.
 """
 
 # ====== written by `python -m tests.saved_graph.write_reader`, from here
@@ -1227,6 +1245,21 @@ def _broadcast_dims(*shapes, op="operation"):
                 raise GraphError(f"{op}: shapes {listed} do not broadcast")
             result[i] = joined[0]
     return tuple(result)
+
+
+def _reduced_dims(shape, axis, keepdims):
+    """The shape left when the axes `axis` (`None` for all) are reduced."""
+    axes = _canonical_axes(axis, len(shape))
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def _float_dtype(dtype):
+    """`dtype` if it is floating or complex, else the default float."""
+    if dtype.is_floating or dtype.is_complex:
+        return dtype
+    return _ElementType(_floatx())
 
 
 def _as_float_array(x):
@@ -2519,6 +2552,11 @@ def _log_softmax_of_softmax_reference(x, axis=-1):
 # kernels.sorting.sort_gpu
 
 
+def _sorted_last(x):
+    """`xp.sort` along the last axis, on a GPU without a wait where that can be."""
+    return _cast_array(np.sort(_sort_keys(x), axis=-1), x.dtype)
+
+
 def _stable_order(x):
     """`xp.argsort` along the last axis, equal elements in their order, int64; likewise."""
     return np.argsort(_sort_keys(x), axis=-1, kind="stable")
@@ -2553,6 +2591,39 @@ _TAIL_BOTTOM = (
     1.0, 2.56852019228982242e0, 1.87295284992346047e0,
     5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3,
 )  # fmt: skip
+_MIDDLE_TOP = (
+    2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
+    4.5921953931549871457e4, 1.3731693765509461125e4, 1.9715909503065514427e3,
+    1.3314166789178437745e2, 3.3871328727963666080e0,
+)  # fmt: skip
+_MIDDLE_BOTTOM = (
+    5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4,
+    2.1213794301586595867e4, 5.3941960214247511077e3, 6.8718700749205790830e2,
+    4.2313330701600911252e1, 1.0,
+)  # fmt: skip
+_NEAR_TOP = (
+    7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
+    1.27045825245236838258e0, 3.64784832476320460504e0, 5.76949722146069140550e0,
+    4.63033784615654529590e0, 1.42343711074968357734e0,
+)  # fmt: skip
+_NEAR_BOTTOM = (
+    1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+    1.48103976427480074590e-1, 6.89767334985100004550e-1, 1.67638483018380384940e0,
+    2.05319162663775882187e0, 1.0,
+)  # fmt: skip
+_FAR_TOP = (
+    2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3,
+    2.65321895265761230930e-2, 2.96560571828504891230e-1, 1.78482653991729133580e0,
+    5.46378491116411436990e0, 6.65790464350110377720e0,
+)  # fmt: skip
+_FAR_BOTTOM = (
+    2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5,
+    7.86869131145613259100e-4, 1.48753612908506148525e-2, 1.36929880922735805310e-1,
+    5.99832206555887937690e-1, 1.0,
+)  # fmt: skip
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_MOST_TERMS = 3000  # of series and fractions of incomplete functions
+_START_of_special_reference = 10  # from here on the series of the gamma function are exact to 1e-16
 
 
 def _erf_of_special_reference(x):
@@ -2599,6 +2670,108 @@ def _exp_of_square(x):
     x = np.minimum(x, 30)
     coarse = np.floor(x * 16) / 16
     return np.exp(-coarse * coarse) * np.exp(-(x - coarse) * (x + coarse))
+
+
+def _normal_quantile(q, p):
+    """The point below which the normal distribution has the share 1/2 + q."""
+    is_middle = np.abs(q) <= 0.425
+    r = np.sqrt(-np.log(p))
+    t_near, t_far = np.minimum(r, 5) - 1.6, np.maximum(np.minimum(r, 30), 5) - 5
+    t_middle = 0.180625 - np.minimum(q * q, 0.180625)
+    parts = [
+        np.where(
+            is_middle,
+            _polynomial(middle, t_middle),
+            np.where(r <= 5, _polynomial(near, t_near), _polynomial(outer, t_far)),
+        )
+        for middle, near, outer in (
+            (_MIDDLE_TOP, _NEAR_TOP, _FAR_TOP),
+            (_MIDDLE_BOTTOM, _NEAR_BOTTOM, _FAR_BOTTOM),
+        )
+    ]
+    share = parts[0] / parts[1]
+    tail = np.copysign(np.where(p == 0, np.inf, share), q)
+    value = np.where(is_middle, q * share, tail)
+    return np.where(p < 0, np.nan, value)
+
+
+def _erfinv_of_special_reference(x):
+    """The number whose erf is x."""
+    return _normal_quantile(x / 2, (1 - np.abs(x)) / 2) * math.sqrt(0.5)
+
+
+def _erfcinv_of_special_reference(x):
+    """The number whose erfc is x."""
+    return _normal_quantile((1 - x) / 2, np.minimum(x, 2 - x) / 2) * math.sqrt(0.5)
+
+
+def _ndtri_of_special_reference(x):
+    """The point below which the normal distribution has the share x."""
+    return _normal_quantile(x - 0.5, np.minimum(x, 1 - x))
+
+
+def _stirling_series(x):
+    """What log(gamma(x)) has beyond (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= `START`."""
+    inverse = 1 / x
+    return _polynomial(_STIRLING, inverse * inverse) * inverse
+
+
+_STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1))[::-1]
+_DIGAMMA = (*(b / (2 * k) for k, b in reversed([*enumerate(_BERNOULLI, 1)])), 0.0)
+_HALF_LOG = 0.5 * math.log(2 * math.pi)
+
+
+def _positive_lgamma(x):
+    """log(gamma(x)) for x > 0: Stirling's series after the recurrence gamma(x + 1) = x gamma(x)."""
+    product, x = _product_to_start(x)
+    return (x - 0.5) * np.log(x) - x + _HALF_LOG + _stirling_series(x) - np.log(product)
+
+
+def _product_to_start(x):
+    """The product of x, x + 1, ... below `START`, and the first of them that is not."""
+    product = np.where(x < _START_of_special_reference, x, 1.0)
+    x = x + (x < _START_of_special_reference)
+    for _ in range(_START_of_special_reference - 1):
+        below = x < _START_of_special_reference
+        product = np.where(below, product * x, product)
+        x = x + below
+    return product, x
+
+
+def _lgamma_of_special_reference(x):
+    """log(|gamma(x)|), below 1/2 by the reflection gamma(x) gamma(1 - x) = pi / sin(pi x)."""
+    upper = np.where(x < 0.5, 1 - x, x)
+    value = _positive_lgamma(np.minimum(upper, 1e300))
+    part = x - np.rint(x)  # exact beside 0, where both go to infinity
+    reflected = math.log(math.pi) - np.log(np.abs(np.sin(math.pi * part))) - value
+    value = np.where(x < 0.5, reflected, value)
+    pole = ((x <= 0) & (part == 0)) | (np.abs(x) == np.inf)
+    return np.where(pole, np.inf, value)
+
+
+def _digamma_of_special_reference(x):
+    """The derivative of log(gamma(x)), below 1/2 by reflection."""
+    high = np.where(x < 0.5, 1 - x, x)
+    top, bottom = (
+        np.where(high < _START_of_special_reference, 1.0, 0.0),
+        np.where(high < _START_of_special_reference, high, 1.0),
+    )
+    high = high + (high < _START_of_special_reference)
+    for _ in range(
+        _START_of_special_reference - 1
+    ):  # top / bottom is the sum of 1 / high over all steps
+        below = high < _START_of_special_reference
+        top = np.where(below, top * high + bottom, top)
+        bottom = np.where(below, bottom * high, bottom)
+        high = high + below
+    inverse = 1 / high
+    series = _polynomial(_DIGAMMA, inverse * inverse)
+    value = np.log(high) - 0.5 * inverse - series - top / bottom
+    part = x - np.rint(x)  # exact beside 0, where both go to infinity
+    angle = math.pi * part
+    value = np.where(x < 0.5, value - math.pi * np.cos(angle) / np.sin(angle), value)
+    value = np.where((x <= 0) & (part == 0), np.nan, value)
+    return np.where(x == np.inf, np.inf, value)
 
 
 # ops.arrays.axes
@@ -2736,6 +2909,18 @@ def _broadcast_to(x, *, shape):
 def _broadcast_to_sized(x, *sizes, shape):
     """`broadcast_to` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return np.broadcast_to(x, _broadcast_dims_of_broadcasting(x.shape, _filled(shape, sizes)))
+
+
+# ops.arrays.class_hits
+
+
+def _sparse_categorical_hits(labels, scores):
+    """1 where the first of the best scores is that of the class `labels`, else 0."""
+    if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
+        raise ValueError("the labels do not fit")  # the shape rule has the words
+    best = scores.argmax(axis=-1).astype(np.int32, copy=False)
+    hits = labels.astype(np.int32, copy=False) == best
+    return hits.astype(_ElementType(_floatx()).dtype)
 
 
 # ops.arrays.concat_and_split
@@ -3079,6 +3264,54 @@ def _searchsorted(sorted_sequence, values, *, side, dtype="int32"):
     queries = values.reshape(len(lines), -1)
     positions = [np.searchsorted(a, v, side) for a, v in zip(lines, queries, strict=True)]
     return np.stack(positions).reshape(values.shape).astype(dtype)
+
+
+def _unique(x, *, sorted, axis, size):
+    """The different slices along an axis, their first positions, which each one is, and counts."""
+    host = np.asarray(x)
+    values, first, inverse, counts = np.unique(
+        _sort_keys(host), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    values, inverse = _cast_array(values, host.dtype), inverse.reshape(-1)
+    if axis == 0 and host.ndim == 1 and counts.size and counts[-1] > 1 and values[-1] != values[-1]:
+        values, first, inverse, counts = _split_nans(host, values, first, inverse, counts)
+    if not sorted:
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        values, inverse = np.take(values, order, axis), rank[inverse]
+        first, counts = first[order], counts[order]
+    start = first[0] if len(first) else 0
+    values, counts = _fit(values, axis, size, 0), _fit(counts, 0, size, 0)
+    first = _fit(first, 0, size, start)
+    outputs = (values, *(a.astype(np.int32) for a in (first, inverse, counts)))
+    return tuple(np.asarray(a) for a in outputs)
+
+
+def _split_nans(host, values, first, inverse, counts):
+    """The findings of `numpy.unique` with each NaN for itself, as no two of them are equal."""
+    nans = np.flatnonzero(host != host)
+    start = len(values) - 1
+    inverse = inverse.copy()
+    inverse[nans] = start + np.arange(len(nans))
+    values = np.concatenate([values[:start], host[nans]])
+    counts = np.concatenate([counts[:start], np.ones(len(nans), counts.dtype)])
+    return values, np.concatenate([first[:start], nans]), inverse, counts
+
+
+def _fit(array, axis, size, fill):
+    """`array` cut or filled up to `size` along an axis."""
+    if size is None:
+        return array
+    array = array[(slice(None),) * axis + (slice(size),)]
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, size - array.shape[axis])
+    return np.pad(array, widths, constant_values=fill)
+
+
+def _isin(x, members):
+    """Whether each element is one of `members`."""
+    return np.isin(x, members)
 
 
 # ops.arrays.sorting
@@ -3509,6 +3742,77 @@ def _conv_kernel_gradient(x, g, *, kernel_size, groups, strides, padding, dilati
     """What a convolution of `x` sends back to its kernel."""
     w = _placed_of_convolution_geometry(x, kernel_size, strides, padding, dilation_rate)
     return _conv_kernel_gradient_of_conv_reference(w, x, g, groups)
+
+
+# ops.convolutional.im2col
+
+
+def _windows_of_of_im2col(sizes, kernel_size, dilation, padding, stride):
+    return _Windows(sizes, kernel_size, stride, tuple((p, p) for p in padding), dilation)
+
+
+def _unfold(x, *, kernel_size, dilation, padding, stride):
+    """Windows of (batch, channels, height, width): (batch, channels * elements, windows)."""
+    w = _windows_of_of_im2col(x.shape[2:], kernel_size, dilation, padding, stride)
+    _windowed_dims("unfold", x.shape[2:], kernel_size, stride, w.pads, dilation)
+    view = w.view(w.pad(x.transpose(0, 2, 3, 1)))  # (batch, out, out, *window, channels)
+    columns = view.transpose(0, 5, 3, 4, 1, 2)
+    elements, count = math.prod(kernel_size), math.prod(w.out)
+    return columns.reshape(x.shape[0], x.shape[1] * elements, count)
+
+
+def _fold_columns(x, w):
+    """Columns (batch, channels * elements, windows) added into images."""
+    batch, elements = x.shape[0], math.prod(w.window)
+    channels = x.shape[1] // elements
+    columns = x.reshape(batch, channels, *w.window, *w.out)
+    padded = np.zeros((batch, *w.padded, channels), x.dtype)
+    for a, b in itertools.product(*map(range, w.window)):
+        padded[w.offset((a, b))] += columns[:, :, a, b].transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(padded[w.interior].transpose(0, 3, 1, 2))
+
+
+def _unfold_gradient(g, x, *, kernel_size, dilation, padding, stride):
+    """Columns added into images of the shape of `x`."""
+    return _fold_columns(
+        g, _windows_of_of_im2col(x.shape[2:], kernel_size, dilation, padding, stride)
+    )
+
+
+def _fold_rule(x, *, output_size, kernel_size, **settings):
+    elements = math.prod(kernel_size)
+    if x.shape[1] is not None and x.shape[1] % elements:
+        raise GraphError(
+            f"fold: the input {tuple(x.shape)} has {x.shape[1]} rows, which is no multiple of the "
+            f"{elements} elements of "
+            f"kernel_size={kernel_size}"
+        )
+    w = _windows_of_of_im2col(output_size, kernel_size, **settings)
+    count = math.prod(w.out)
+    if x.shape[2] not in (None, count) or min(w.out) < 1:
+        raise GraphError(
+            f"fold: the input {tuple(x.shape)} has {x.shape[2]} columns, an output of "
+            f"{output_size} has "
+            f"{w.out[0]} x {w.out[1]} windows"
+        )
+    return _Spec(
+        (x.shape[0], None if x.shape[1] is None else x.shape[1] // elements, *output_size), x.dtype
+    )
+
+
+def _fold(x, *, output_size, kernel_size, dilation, padding, stride):
+    """Columns added into images of the size `output_size`."""
+    _fold_rule(
+        x,
+        output_size=output_size,
+        kernel_size=kernel_size,
+        dilation=dilation,
+        padding=padding,
+        stride=stride,
+    )
+    return _fold_columns(
+        x, _windows_of_of_im2col(output_size, kernel_size, dilation, padding, stride)
+    )
 
 
 # ops.math.reductions
@@ -4066,6 +4370,16 @@ def _add_at(out, indices, values, op):
         _add_rows(out.reshape(-1, rows.shape[1]), flat, rows, wrap=False)
 
 
+def _fold_at(name, out, indices, values, op):
+    """What `add_at` does, by another ufunc's `at`, to an array of NumPy."""
+    if not _depth_of(out, indices, op):
+        _scatter_at(name, out, ..., values)
+        return
+    flat, rows = _flat_rows(out, indices, values, op)
+    if out.size and rows.size:
+        _fold_rows(name, out.reshape(-1, rows.shape[1]), flat, rows)
+
+
 def _flat_rows(out, indices, values, op):
     """Which rows of `out` as a matrix `indices` name, and the rows of `values` for them."""
     flat = _flat_positions_of_gathering(out, indices, op)
@@ -4104,6 +4418,18 @@ def _row_numbers(indices, sizes):
     for axis in range(1, len(sizes)):
         numbers = numbers * sizes[axis] + indices[..., axis].astype(np.int64, copy=False)
     return numbers
+
+
+def _unravel_index(indices, *, shape):
+    """Positions along each axis of positions in a flattened tensor."""
+    size = int(np.prod(shape, dtype=np.int64))
+    _check_range(indices, size, -size, "unravel_index", "UnravelIndex")
+    left = np.where(indices < 0, indices + size, indices)
+    axis_positions = []
+    for n in reversed(shape):
+        axis_positions.append((left % n).astype(indices.dtype))
+        left = left // n
+    return tuple(reversed(axis_positions))
 
 
 # ops.indexing.index_keys
@@ -4181,6 +4507,11 @@ def _put_item_at(g, x, *parts, key):
     else:
         _scatter_at("add", out, live, g)
     return out
+
+
+def _nonzero(x, *, dtype):
+    """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
+    return tuple(axis_positions.astype(dtype) for axis_positions in np.nonzero(x))
 
 
 # ops.indexing.integer_tables
@@ -4299,6 +4630,30 @@ def _scatter_update(x, indices, updates):
     return out
 
 
+def _scatter_max(x, indices, updates):
+    """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
+    _check(x, indices, updates)
+    out = np.array(x, order="C")
+    _fold_at("maximum", out, indices, updates, "scatter_max")
+    return out
+
+
+def _scatter_min(x, indices, updates):
+    """`x` with the least of its own element and `updates` at the rows of `indices`."""
+    _check(x, indices, updates)
+    out = np.array(x, order="C")
+    _fold_at("minimum", out, indices, updates, "scatter_min")
+    return out
+
+
+def _scatter_multiply(x, indices, updates):
+    """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
+    _check(x, indices, updates)
+    out = np.array(x, order="C")
+    _fold_at("multiply", out, indices, updates, "scatter_multiply")
+    return out
+
+
 # ops.indexing.segments
 
 
@@ -4344,6 +4699,28 @@ def _segment_sum(data, ids, *, num_segments):
     if out.size and rows.size:
         _add_rows(out, flat, rows)
     return out[:count].reshape((count, *inner))
+
+
+def _by_ufunc(name, data, ids, count, start):
+    rows, flat, count, inner = _prepare(data, ids, count)
+    out = _start_rows(count, rows, start)
+    _fold_rows(name, out, flat, rows)
+    return out[:count].reshape((count, *inner))
+
+
+def _segment_max(data, ids, *, num_segments):
+    """The greatest of each segment, the least number of the dtype for an empty one."""
+    return _by_ufunc("maximum", data, ids, num_segments, _ElementType(data.dtype).min)
+
+
+def _segment_min(data, ids, *, num_segments):
+    """The least of each segment, the greatest number of the dtype for an empty one."""
+    return _by_ufunc("minimum", data, ids, num_segments, _ElementType(data.dtype).max)
+
+
+def _segment_prod(data, ids, *, num_segments):
+    """The product of each segment, 1 for an empty one."""
+    return _by_ufunc("multiply", data, ids, num_segments, 1)
 
 
 # ops.linear_algebra.einsum
@@ -4398,6 +4775,148 @@ def _pair_product(a, b, subscripts, multiply=None):
     return product.reshape((*batch_dims, *first_dims, *second_dims)).transpose(order_out)
 
 
+# ops.linear_algebra.matrices
+
+
+def _strictly():
+    """A context in which CuPy reports singular matrices, as NumPy always does."""
+    return contextlib.nullcontext()
+
+
+def _nan_where_lapack_fails(kernel, x):
+    """What `kernel` gives for the matrices `x`, with NaN for those of which LAPACK gives up."""
+    example = kernel(np.eye(*x.shape[-2:], dtype=x.dtype))
+    single = not isinstance(example, tuple)
+    parts = [
+        np.full((*x.shape[:-2], *part.shape), np.nan, part.dtype)
+        for part in ([example] if single else example)
+    ]
+    for index in np.ndindex(x.shape[:-2]):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            of_one = kernel(x[index])
+            for part, value in zip(parts, [of_one] if single else of_one, strict=True):
+                part[index] = value
+    return parts[0] if single else tuple(parts)
+
+
+def _lapack(failure):
+    """Make a kernel calculate short floats in float32 and say `failure` when LAPACK gives up."""
+
+    def declare(kernel):
+        @functools.wraps(kernel)
+        def run(*arrays, **settings):
+            dtype = arrays[0].dtype
+            short = dtype in _SHORT_FLOATS
+            if short:
+                arrays = tuple(a.astype(np.float32) for a in arrays)
+            try:
+                with _strictly():
+                    result = kernel(*arrays, **settings)
+            except np.linalg.LinAlgError as error:
+                if failure is None:
+                    with _strictly():
+                        result = _nan_where_lapack_fails(lambda x: kernel(x, **settings), arrays[0])
+                    return _narrow(result, dtype) if short else result
+                name = kernel.__name__.strip("_")
+                raise GraphError(
+                    f"{name}: {failure} ({error}); the input has shape {arrays[0].shape}"
+                ) from None
+            return _narrow(result, dtype) if short else result
+
+        return run
+
+    return declare
+
+
+def _narrow(result, dtype):
+    if isinstance(result, tuple):
+        return tuple(_narrow(part, dtype) for part in result)
+    return result.astype(dtype) if result.dtype.kind == "f" else result
+
+
+def _call(name, *arrays, **settings):
+    """The function of that name in `xp.linalg`; on the host where CuPy has none."""
+    function = getattr(np.linalg, name, None)
+    if function is not None:
+        return function(*arrays, **settings)
+    result = getattr(np.linalg, name)(*(a.get() for a in arrays), **settings)
+    return tuple(map(np.asarray, result)) if isinstance(result, tuple) else np.asarray(result)
+
+
+# ops.linear_algebra.factorizations
+
+
+@_lapack("Cholesky decomposition was not successful. The input is not positive definite.")
+def _cholesky(x, *, or_nan=False):
+    """The lower triangular matrices whose product with their adjoint is `x`."""
+    try:
+        y = np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        if not or_nan:
+            raise
+        y = _nan_where_lapack_fails(np.linalg.cholesky, x)
+    return y
+
+
+@_lapack("the QR decomposition failed")
+def _qr(x, *, mode):
+    """Orthogonal times upper triangular matrices."""
+    q, r = np.linalg.qr(x, mode)
+    return q, r
+
+
+@_lapack("Input is not invertible.")
+def _lu_factor(x):
+    """Both triangles in one matrix, and the row that each row was exchanged with."""
+    work = np.array(np.asarray(x))
+    flat = work.reshape(math.prod(work.shape[:-2]), *work.shape[-2:])
+    short = min(work.shape[-2:])
+    pivots = np.empty((len(flat), short), np.int32)
+    every = np.arange(len(flat))
+    for k in range(short):
+        best = k + abs(flat[:, k:, k]).argmax(axis=1)
+        pivots[:, k] = best
+        rows = flat[every, best].copy()
+        flat[every, best] = flat[:, k]
+        flat[:, k] = rows
+        if not flat[:, k, k].all():
+            raise np.linalg.LinAlgError("Singular matrix")
+        flat[:, k + 1 :, k] /= flat[:, k, None, k]
+        flat[:, k + 1 :, k + 1 :] -= flat[:, k + 1 :, k, None] * flat[:, k, None, k + 1 :]
+    return np.asarray(work), np.asarray(pivots.reshape(*work.shape[:-2], short))
+
+
+def _pivots_to_permutation(pivots, *, rows=None):
+    """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made."""
+    exchanges = np.asarray(pivots).reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    rows = pivots.shape[-1] if rows is None else rows
+    order = np.tile(np.arange(rows), (len(exchanges), 1))
+    every = np.arange(len(exchanges))
+    for k in range(pivots.shape[-1]):
+        other = exchanges[:, k]
+        displaced = order[:, k].copy()
+        order[:, k] = order[every, other]
+        order[every, other] = displaced
+    permutations = np.zeros((*order.shape, order.shape[-1]), np.float32)
+    np.put_along_axis(permutations, order[:, None, :], 1.0, axis=1)
+    return np.asarray(permutations.reshape((*pivots.shape[:-1], rows, rows)))
+
+
+@_lapack("Self-adjoint eigen decomposition did not converge.")
+def _eigh(x):
+    """Eigenvalues, least first, and eigenvectors of symmetric matrices."""
+    w, v = np.linalg.eigh(x)
+    return w, v
+
+
+@_lapack("the eigenvalues did not converge")
+def _eig(x):
+    """Eigenvalues and eigenvectors, complex."""
+    complex_dtype = np.complex128 if x.dtype in (np.float64, np.complex128) else np.complex64
+    w, v = _call("eig", x)
+    return w.astype(complex_dtype), v.astype(complex_dtype)
+
+
 # ops.linear_algebra.int8_product
 
 
@@ -4409,6 +4928,114 @@ def _int8_product(x1, x2):
     if x1.dtype != _INT8 or x2.dtype != _INT8:
         raise ValueError("both inputs must be int8")
     return _int8_sums(x1, x2)
+
+
+# ops.linear_algebra.linear_solve
+
+
+_NOT_INVERTIBLE = "Input is not invertible."
+
+
+@_lapack(_NOT_INVERTIBLE)
+def _inv(x):
+    """The inverse matrices."""
+    return np.linalg.inv(x)
+
+
+def _solve_stacks(a, b):
+    """`xp.linalg.solve`, whose leading axes CuPy does not broadcast."""
+    return np.linalg.solve(a, b)
+
+
+@_lapack(_NOT_INVERTIBLE)
+def _solve(a, b):
+    """The matrices x with a @ x = b."""
+    return _solve_stacks(a, b)
+
+
+@_lapack(_NOT_INVERTIBLE)
+def _solve_triangular(a, b, *, lower):
+    """The matrices x with a @ x = b, where only one triangle of `a` counts."""
+    return _solve_stacks(np.tril(a) if lower else np.triu(a), b)
+
+
+@_lapack("the determinant failed")
+def _det(x):
+    """The determinants."""
+    return np.linalg.det(x)
+
+
+@_lapack("the determinant failed")
+def _slogdet(x):
+    """Sign and logarithm of the magnitude of the determinants."""
+    sign, size = np.linalg.slogdet(x)
+    return sign, size
+
+
+@_lapack(None)
+def _pinv(x, *, rcond):
+    """The Moore-Penrose inverses; singular values up to `rcond` times the greatest count as 0."""
+    return np.linalg.pinv(x, rcond)
+
+
+_PADE = [
+    math.factorial(26 - k)
+    * math.factorial(13)
+    / (math.factorial(26) * math.factorial(k) * math.factorial(13 - k))
+    for k in range(14)
+]
+_THETA = 5.371920351148152  # the norm up to which [13/13] has double precision
+
+
+@_lapack("the Padé approximant failed")
+def _expm(x):
+    """Exponential of matrices by scaling and squaring with a Padé approximant."""
+    x = _as_float_array(x)
+    norm = float(abs(x).sum(axis=-2).max()) if x.size else 0.0
+    if not math.isfinite(norm):
+        return np.full(x.shape, np.nan, x.dtype)
+    squarings = max(0, math.ceil(math.log2(norm / _THETA))) if norm > _THETA else 0
+    a = x / 2**squarings
+    a2 = a @ a
+    power = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    odd = np.zeros_like(x)
+    even = np.zeros_like(x)
+    for k in range(0, 14, 2):
+        even = even + x.dtype.type(_PADE[k]) * power
+        odd = odd + x.dtype.type(_PADE[k + 1]) * power
+        power = power @ a2
+    odd = a @ odd
+    y = np.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        y = y @ y
+    return y
+
+
+# ops.linear_algebra.singular_values
+
+
+@_lapack(None)
+def _svd(x, *, full):
+    """Left vectors, singular values, and right vectors as rows."""
+    u, s, vh = np.linalg.svd(x, full_matrices=full)
+    return u, s, vh
+
+
+@_lapack(None)
+def _singular_values(x):
+    """The singular values alone, greatest first."""
+    return np.linalg.svd(_as_float_array(x), compute_uv=False)
+
+
+def _no_gradient_here(g):
+    """0; raises if a gradient arrives for vectors that are arbitrary."""
+    if g.size and (g != 0).any():
+        raise GraphError(
+            "svd: with full_matrices=True the vectors beyond min(n, m) are arbitrary and have no "
+            "gradient; "
+            "use full_matrices=False"
+        )
+    return np.zeros((), g.dtype)
 
 
 # ops.linear_algebra.square_sums
@@ -4426,6 +5053,14 @@ def _square_sum(x, *, axis, keepdims):
 # ops.math.complex_parts
 
 
+_COMPLEX_OF = {"float64": _ElementType("complex128"), "complex128": _ElementType("complex128")}
+
+
+def _complex_dtype(dtype):
+    """The complex type with parts of `dtype`; complex64 for all that float32 holds."""
+    return _COMPLEX_OF.get(dtype.name, _ElementType("complex64"))
+
+
 def _real(x):
     """Real part; real values as they are."""
     return np.real(x)
@@ -4434,6 +5069,42 @@ def _real(x):
 def _imag(x):
     """Imaginary part; 0 for real values."""
     return np.imag(x) if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+def _conj(x):
+    """Complex conjugate a - ib; real values as they are."""
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def _angle(x):
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0."""
+    if x.dtype.kind == "c":
+        return np.arctan2(x.imag, x.real)
+    angle_dtype = _float_dtype(_ElementType(x.dtype)).dtype
+    # -0 + 0 is 0, whose angle is 0; that of -0 would be pi.
+    real = x.astype(angle_dtype, copy=False) + np.zeros((), angle_dtype)
+    return np.arctan2(np.zeros((), angle_dtype), real).astype(angle_dtype)
+
+
+def _complex(a, b):
+    """Complex number a + ib."""
+    shape = np.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
+    z = np.empty(shape, _complex_dtype(_ElementType(a.dtype)).dtype)
+    z.real = a
+    z.imag = b
+    return z
+
+
+def _view_as_real(x):
+    """Real and imaginary part side by side on a new last axis."""
+    return np.stack([np.real(x), np.imag(x)], axis=-1)
+
+
+def _view_as_complex(x):
+    """Complex numbers from pairs on the last axis."""
+    z = np.empty(x.shape[:-1], _complex_dtype(_ElementType(x.dtype)).dtype)
+    z.real, z.imag = x[..., 0], x[..., 1]
+    return z
 
 
 # ops.math.cumulative
@@ -4602,6 +5273,21 @@ def _normal_tail(x):
     return _TAIL64 if x.dtype == np.float64 else _TAIL32
 
 
+def _erfinv(x):
+    """Inverse of erf: infinite at -1 and 1, NaN beyond."""
+    return _erfinv_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+
+
+def _erfcinv(x):
+    """Inverse of erfc: infinite at 0 and 2, NaN beyond."""
+    return _erfcinv_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+
+
+def _ndtri(x):
+    """The point below which the normal distribution has the share x; NaN outside of [0, 1]."""
+    return _ndtri_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+
+
 # ops.math.max_and_argmax
 
 
@@ -4657,6 +5343,21 @@ def _logaddexp(x1, x2):
     return np.logaddexp(x1, x2)
 
 
+def _xlogy(x, y):
+    """Product x * log(y), and 0 where x is 0 whatever y is."""
+    return np.where(x == 0, 0, x * np.log(np.where(x == 0, 1, y)))
+
+
+def _xlog1py(x, y):
+    """Product x * log(1 + y), and 0 where x is 0 whatever y is."""
+    return np.where(x == 0, 0, x * np.log1p(np.where(x == 0, 0, y)))
+
+
+def _xdivy(x, y):
+    """Quotient x / y, and 0 where x is 0 whatever y is."""
+    return np.where(x == 0, 0, x / np.where(x == 0, 1, y))
+
+
 def _logsumexp(x, *, axis, keepdims):
     """Logarithm of the sum of exponentials along axes."""
     _check_axes(x, axis, "logsumexp")
@@ -4677,6 +5378,16 @@ def _logsumexp(x, *, axis, keepdims):
 # ops.math.finiteness
 
 
+def _isposinf(x):
+    """Whether x is plus infinity."""
+    return np.equal(x, np.inf)
+
+
+def _isneginf(x):
+    """Whether x is minus infinity."""
+    return np.equal(x, -np.inf)
+
+
 def _isclose(x1, x2, *, rtol, atol, equal_nan):
     """Whether |x1 - x2| <= atol + rtol * |x2|."""
     if x1.dtype.kind in "iub":
@@ -4684,6 +5395,223 @@ def _isclose(x1, x2, *, rtol, atol, equal_nan):
     close = np.abs(x1 - x2) <= atol + rtol * np.abs(x2)
     close = np.where(np.isfinite(x1) & np.isfinite(x2), close, x1 == x2)
     return close | (np.isnan(x1) & np.isnan(x2)) if equal_nan else close
+
+
+# ops.math.gamma
+
+
+_MOST_TERMS_of_gamma = 10_000  # of a sum that begins at a negative number
+
+
+def _lgamma(x):
+    """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers."""
+    return _lgamma_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+
+
+def _digamma(x):
+    """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers."""
+    return _digamma_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+
+
+def _zeta(x, q):
+    """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1."""
+    s, a = np.broadcast_arrays(x.astype(np.float64), q.astype(np.float64))
+    pole = (a <= 0) & (a == np.floor(a))
+    plain = ~pole & np.isfinite(a) & (a > -_MOST_TERMS_of_gamma) & np.isfinite(s)
+    total = _zeta_sum(np.where(plain, s, 2.0), np.where(plain, a, 1.0))
+    total = np.where(plain, total, np.nan)
+    total = np.where(pole & (s % 2 == 0), np.inf, total)
+    total = np.where(s == np.inf, np.where(a > 1, 0, np.where(a == 1, 1, np.inf)), total)
+    total = np.where((a == np.inf) & (s > 1), 0, total)
+    total = np.where((s < 1) | np.isnan(a) | np.isnan(s), np.nan, total)
+    return np.where(s == 1, np.inf, total).astype(x.dtype)
+
+
+def _zeta_sum(s, a):
+    """The first terms, until those behind are those of a smooth function, and the rest of them."""
+    total = 0 * (s + a)
+    steps = (
+        _START_of_special_reference
+        if not a.size
+        else max(
+            _START_of_special_reference, math.ceil(_START_of_special_reference - float(a.min()))
+        )
+    )
+    for k in range(steps):
+        total = total + (a + k) ** -s
+    end = a + steps
+    total = total + end ** (1 - s) / (s - 1) + 0.5 * end**-s
+    # Euler-Maclaurin: each term has two more factors s + j and two more powers of 1 / end.
+    factor = s * end ** (-s - 1)
+    for k, bernoulli in enumerate(_BERNOULLI, 1):
+        total = total + bernoulli / math.factorial(2 * k) * factor
+        factor = factor * (s + 2 * k - 1) * (s + 2 * k) / (end * end)
+    return total
+
+
+def _polygamma(a, x):
+    """Derivative number a of digamma(x), for whole a >= 0."""
+    order, doubles = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    factorial = np.exp(_positive_lgamma(order + 1))
+    sign = 2 * (order % 2) - 1
+    value = sign * factorial * _zeta(order + 1, doubles)
+    value = np.where(order == 0, _digamma(doubles), value)
+    valid = (order >= 0) & (order == np.floor(order))
+    return np.where(valid, value, np.nan).astype(x.dtype)
+
+
+# ops.math.incomplete_gamma
+
+
+_EPSILON = 1e-16
+_TINY = 1e-300
+
+
+def _log_gamma(x):
+    return _lgamma(x)
+
+
+def _fraction(first, term, active):
+    """The continued fraction first + a1 / (b1 + a2 / (b2 + ...)), `term(n)` giving (an, bn)."""
+    value = np.where(first == 0, _TINY, first)
+    c, d = value, np.zeros_like(value)
+    for n in range(1, _MOST_TERMS):
+        a, b = term(n)
+        d = b + a * d
+        d = 1 / np.where(d == 0, _TINY, d)
+        c = b + a / c
+        c = np.where(c == 0, _TINY, c)
+        step = c * d
+        value = np.where(active, value * step, value)
+        active = active & (np.abs(step - 1) > _EPSILON * 8)
+        if n % 16 == 0 and not active.any():
+            break
+    return value
+
+
+def _lower_series(a, x, active):
+    """1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ..."""
+    total, term = np.ones_like(a), np.ones_like(a)
+    for n in range(1, _MOST_TERMS):
+        term = np.where(active, term * x / (a + n), 0)
+        total = total + term
+        if n % 16 == 0 and not (term > _EPSILON * total).any():
+            break
+    return total
+
+
+def _gamma_parts(a, x):
+    """The lower part where x < a + 1, the upper one elsewhere, and which of them it is."""
+    low = x < a + 1
+    valid = (a > 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
+    safe_a, safe_x = np.where(valid, a, 1.0), np.where(valid, x, 1.0)
+    scale = np.exp(safe_a * np.log(safe_x) - safe_x - _log_gamma(safe_a))
+    lower = scale / safe_a * _lower_series(safe_a, safe_x, valid & low)
+    b0 = safe_x + 1 - safe_a
+    upper = scale / _fraction(b0, lambda n: (-n * (n - safe_a), b0 + 2 * n), valid & ~low)
+    return np.where(low, lower, upper), low, valid
+
+
+def _igamma_of_incomplete_gamma(a, x, upper):
+    a64, x64 = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    part, low, valid = _gamma_parts(a64, x64)
+    value = np.where(low != upper, part, 1 - part)
+    at_end = np.where((x64 == 0) != upper, 0.0, 1.0)
+    value = np.where(valid, value, np.where((x64 == 0) | (x64 == np.inf), at_end, np.nan))
+    wrong = (a64 <= 0) | (x64 < 0) | np.isnan(a64) | np.isnan(x64)
+    return np.where(wrong, np.nan, value).astype(x.dtype)
+
+
+def _igamma(a, x):
+    """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0."""
+    return _igamma_of_incomplete_gamma(a, x, False)
+
+
+def _igammac(a, x):
+    """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x)."""
+    return _igamma_of_incomplete_gamma(a, x, True)
+
+
+def _lower_slope(a, x, active):
+    """dP / da by the series of P, whose terms have the derivatives -term * sum of 1 / (a + k)."""
+    total, term = np.ones_like(a), np.ones_like(a)
+    bent, harmonic = np.zeros_like(a), np.zeros_like(a)
+    for n in range(1, _MOST_TERMS):
+        term = np.where(active, term * x / (a + n), 0)
+        harmonic = harmonic + 1 / (a + n)
+        total, bent = total + term, bent - term * harmonic
+        if n % 16 == 0 and not (term * (1 + harmonic) > _EPSILON * total).any():
+            break
+    log_scale = a * np.log(x) - x - _log_gamma(a + 1)
+    by_scale = np.log(x) - _digamma(a + 1)
+    return np.exp(log_scale) * (by_scale * total + bent)
+
+
+def _upper_slope(a, x, active):
+    """dQ / da by the fraction of Q, each of whose steps is differentiated by `a`."""
+    first = x + 1 - a
+    value, slope = first, np.full_like(first, -1.0)
+    c, dc = value, slope
+    d, dd = np.zeros_like(value), np.zeros_like(value)
+    for n in range(1, _MOST_TERMS):
+        top, bottom = -n * (n - a), first + 2 * n  # derivatives n and -1
+        dd = -1 + n * d + top * dd
+        d = bottom + top * d
+        d = 1 / np.where(d == 0, _TINY, d)
+        dd = -dd * d * d
+        dc = -1 + n / c - top * dc / (c * c)
+        c = bottom + top / c
+        c = np.where(c == 0, _TINY, c)
+        step, bend = c * d, dc * d + c * dd
+        slope = np.where(active, slope * step + value * bend, slope)
+        value = np.where(active, value * step, value)
+        settled = (np.abs(step - 1) <= _EPSILON * 8) & (np.abs(bend) <= _EPSILON * 8)
+        active = active & ~settled
+        if n % 16 == 0 and not active.any():
+            break
+    scale = np.exp(a * np.log(x) - x - _log_gamma(a))
+    by_scale = np.log(x) - _digamma(a)
+    return scale / value * (by_scale - slope / value)
+
+
+def _igamma_slope(a, x):
+    """The derivative of `igamma` by `a`; 0 where `x` is 0 or infinite."""
+    a64, x64 = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    valid = (a64 > 0) & (x64 > 0) & np.isfinite(x64) & np.isfinite(a64)
+    safe_a, safe_x = np.where(valid, a64, 1.0), np.where(valid, x64, 1.0)
+    low = safe_x < safe_a + 1
+    value = _lower_slope(safe_a, np.where(low, safe_x, safe_a), valid & low)
+    beyond = np.where(low, safe_a + 2, safe_x)
+    value = np.where(low, value, -_upper_slope(safe_a, beyond, valid & ~low))
+    at_end = (a64 > 0) & ((x64 == 0) | (x64 == np.inf))
+    return np.where(valid, value, np.where(at_end, 0.0, np.nan)).astype(x.dtype)
+
+
+def _beta_term(a, b, x, n):
+    """Number n of the fraction DLMF 8.17.22: even and odd ones have formulas of their own."""
+    m = n // 2
+    if n % 2 == 0:
+        return m * (b - m) * x / ((a + n - 1) * (a + n)), 1.0
+    return -(a + m) * (a + b + m) * x / ((a + n - 1) * (a + n)), 1.0
+
+
+def _betainc(a, b, x):
+    """The regularized incomplete beta function I(x; a, b), for a, b > 0 and x in [0, 1]."""
+    a64, b64, x64 = np.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, x)))
+    valid = (a64 > 0) & (b64 > 0) & (x64 >= 0) & (x64 <= 1)
+    inside = valid & (x64 > 0) & (x64 < 1)
+    a_, b_ = np.where(inside, a64, 1.0), np.where(inside, b64, 1.0)
+    x_ = np.where(inside, x64, 0.5)
+    turned = x_ > (a_ + 1) / (a_ + b_ + 2)  # I(x; a, b) = 1 - I(1 - x; b, a), which converges
+    p, q = np.where(turned, b_, a_), np.where(turned, a_, b_)
+    z = np.where(turned, 1 - x_, x_)
+    complement = np.where(turned, x_, 1 - x_)
+    log_beta = _log_gamma(p) + _log_gamma(q) - _log_gamma(p + q)
+    scale = np.exp(p * np.log(z) + q * np.log(complement) - log_beta) / p
+    part = scale / _fraction(np.ones_like(z), lambda n: _beta_term(p, q, z, n), inside)
+    value = np.where(turned, 1 - part, part)
+    value = np.where(inside, value, np.where(x64 >= 1, 1.0, 0.0))
+    return np.where(valid, value, np.nan).astype(x.dtype)
 
 
 # ops.math.predicates
@@ -4738,7 +5666,117 @@ def _fmod(x1, x2):
     return _divide(np.fmod, x1, x2, "fmod")
 
 
+def _saturate_cast(x, *, dtype):
+    """Convert, with values beyond the range of the dtype at its ends."""
+    target = _ElementType(dtype)
+    low, high = target.limits
+    if x.dtype.kind not in "iub":
+        # A float next to the greatest integer may lie beyond it, so the ends are put in by
+        # comparison.
+        inside = (x >= low) & (x <= high)
+        clipped = np.where(inside, x, 0).astype(target.dtype)
+        clipped = np.where(x >= high, np.asarray(high, target.dtype), clipped)
+        return np.where(x <= low, np.asarray(low, target.dtype), clipped)
+    if target.is_floating:
+        return x.astype(target.dtype)
+    source_limits = _ElementType(x.dtype).limits
+    return np.clip(x, max(low, source_limits[0]), min(high, source_limits[1])).astype(target.dtype)
+
+
 # ops.math.statistics
+
+
+def _ranks(q, n, method):
+    """The two ranks among `n` elements next to the quantile, and the share of the upper one."""
+    position = q * np.maximum(n - 1, 0)
+    low, high = np.floor(position), np.ceil(position)
+    if method == "linear":
+        weight = position - low
+    elif method == "midpoint":
+        weight = (high - low) / 2
+    else:
+        rank = {"lower": low, "higher": high, "nearest": np.rint(position)}[method]
+        low, high, weight = rank, rank, 0 * position
+    return low.astype(np.int64)[..., None], high.astype(np.int64)[..., None], weight[..., None]
+
+
+def _rows_of_statistics(x, axis):
+    """`x` with the reduced axes as one last axis, these axes, and the order of all axes."""
+    axes = _canonical_axes(axis, x.ndim, "quantile")
+    other_axes = [i for i in range(x.ndim) if i not in axes]
+    dims = [x.shape[i] for i in other_axes]
+    size = 1
+    for i in axes:
+        size *= x.shape[i]
+    if not size:
+        raise GraphError("quantile: there are no elements along the axis")
+    return x.transpose(*other_axes, *axes).reshape(*dims, size), axes, [*other_axes, *axes]
+
+
+def _row_lengths(rows, skip_nan):
+    if skip_nan:
+        return np.sum(~np.isnan(rows), axis=-1)
+    return np.full(rows.shape[:-1], rows.shape[-1])
+
+
+def _join_of_statistics(results, q, dims, dtype):
+    """The result for one share, or those for several on a new first axis."""
+    if type(q) is not tuple:
+        return results[0].astype(dtype, copy=False)
+    return np.stack(results).astype(dtype, copy=False) if q else np.empty((0, *dims), dtype)
+
+
+def _quantile(x, *, q, axis, method, keepdims, skip_nan):
+    """Values below which the share q of the elements along axes lies."""
+    _check_axes(x, axis, "quantile")
+    quantile_dtype = _float_dtype(_ElementType(x.dtype)).dtype
+    rows, axes, _ = _rows_of_statistics(x.astype(quantile_dtype, copy=False), axis)
+    n = _row_lengths(rows, skip_nan)
+    ordered = _sorted_last(rows)  # NaN comes last
+    has_nan = (n == 0) if skip_nan else np.isnan(ordered[..., -1])
+    results = []
+    for share in q if type(q) is tuple else (q,):
+        low, high, weight = _ranks(share, n, method)
+        lower = np.take_along_axis(ordered, low, axis=-1)
+        upper = np.take_along_axis(ordered, high, axis=-1)
+        step = np.where(weight > 0, upper - lower, 0)  # of two infinities where nothing is added
+        between = lower + step * weight
+        beside_infinity = lower * (1 - weight) + upper * weight  # where the step is none
+        between = np.where(np.isfinite(step), between, beside_infinity)
+        value = np.where(has_nan, np.nan, between[..., 0])
+        results.append(np.expand_dims(value, axes) if keepdims else value)
+    return _join_of_statistics(results, q, _reduced_dims(x.shape, axis, keepdims), quantile_dtype)
+
+
+def _quantile_spread(g, x, *, q, axis, method, keepdims, skip_nan):
+    """Gradient of `quantile`: `g` at the elements next to each quantile, by their weights."""
+    rows, _, order = _rows_of_statistics(x, axis)
+    n = _row_lengths(rows, skip_nan)
+    ranking = _stable_order(rows)
+    result = np.zeros(rows.shape, g.dtype)
+    for i, share in enumerate(q if type(q) is tuple else (q,)):
+        part = (g[i] if type(q) is tuple else g).reshape(rows.shape[:-1])[..., None]
+        low, high, weight = _ranks(share, n, method)
+        for rank, factor in ((low, 1 - weight), (high, weight)):
+            index = np.take_along_axis(ranking, rank, axis=-1)
+            current = np.take_along_axis(result, index, axis=-1)
+            np.put_along_axis(result, index, current + (part * factor).astype(g.dtype), axis=-1)
+    moved = result.reshape([x.shape[i] for i in order])
+    return moved.transpose(*np.argsort(order).tolist())
+
+
+def _quantile_gather(g, x, *, q, axis, method, keepdims, skip_nan):
+    """The adjoint of `quantile_spread`: elements of `g` where the quantiles of `x` are."""
+    rows, axes, _ = _rows_of_statistics(x, axis)
+    n = _row_lengths(rows, skip_nan)
+    ranked = np.take_along_axis(_rows_of_statistics(g, axis)[0], _stable_order(rows), axis=-1)
+    results = []
+    for share in q if type(q) is tuple else (q,):
+        low, high, weight = _ranks(share, n, method)
+        value = np.take_along_axis(ranked, low, axis=-1) * (1 - weight)
+        value = (value + np.take_along_axis(ranked, high, axis=-1) * weight)[..., 0]
+        results.append(np.expand_dims(value, axes) if keepdims else value)
+    return _join_of_statistics(results, q, _reduced_dims(x.shape, axis, keepdims), g.dtype)
 
 
 def _as_rows(x):
@@ -4785,6 +5823,22 @@ def _bincount(x, *weights, minlength, maxlength=None):
     return _as_counts(
         x, row_weights, _count_of_statistics(_as_rows(x), row_weights, bins, greatest < bins)
     )
+
+
+def _histogram(x, *, bins, range):
+    """Counts in equal bins and the edges of the bins."""
+    edge_dtype = _float_dtype(_ElementType(x.dtype)).dtype
+    counts, edges = np.histogram(x.astype(edge_dtype, copy=False).ravel(), bins=bins, range=range)
+    return counts.astype(edge_dtype), edges.astype(edge_dtype)
+
+
+# ops.math.trigonometry
+
+
+def _sinc(x):
+    """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0."""
+    angle = math.pi * x
+    return np.where(x == 0, 1, np.sin(angle) / np.where(x == 0, 1, angle))
 
 
 # ops.math.value_limits
@@ -5241,6 +6295,9 @@ def _summed_by_id(rows, ids, count):
 # ops.neural.fake_quant
 
 
+_FLOAT8 = {"float8_e4m3fn": (3, -6, 448.0), "float8_e5m2": (2, -14, 57344.0)}
+
+
 def _fake_quant(x, low, high, *, num_bits, narrow_range):
     """`x` clipped to [low, high] and rounded to one of the `2**num_bits` numbers there."""
     lowest, greatest = int(narrow_range), 2**num_bits - 1
@@ -5254,6 +6311,17 @@ def _fake_quant(x, low, high, *, num_bits, narrow_range):
     return np.where(empty, 0, np.floor(steps - first + 0.5) * scale)
 
 
+def _float8_rounded(x, *, kind):
+    """The nearest number of a format of 8 bits, the even one of two; greater ones are clipped."""
+    mantissa, lowest, greatest = _FLOAT8[kind]
+    floats = x.astype("float32") if x.dtype.itemsize < 4 else x
+    clipped = np.minimum(np.maximum(floats, -greatest), greatest)
+    _, exponent = np.frexp(np.maximum(np.abs(clipped), 2.0**lowest))  # fractions in [1/2, 1)
+    step = np.ldexp(np.ones_like(floats), exponent - (mantissa + 1))
+    rounded = np.rint(clipped / step) * step
+    return rounded.astype(x.dtype, copy=False)
+
+
 # ops.neural.fused_attention
 
 
@@ -5265,15 +6333,23 @@ def _misfit(q, k, v):
     )
 
 
-def _fit(one, two):
+def _fit_of_fused_attention(one, two):
     """Whether two sizes are one, or may be."""
     return one == two or one is None or two is None
 
 
 def _check_of_fused_attention(q, k, v):
     if not len(q) == len(k) == len(v) == 4 or not (
-        (_fit(q[0], k[0]) and _fit(k[0], v[0]) and _fit(q[0], v[0]))
-        and (_fit(k[1], v[1]) and _fit(k[2], v[2]) and _fit(q[3], k[3]))
+        (
+            _fit_of_fused_attention(q[0], k[0])
+            and _fit_of_fused_attention(k[0], v[0])
+            and _fit_of_fused_attention(q[0], v[0])
+        )
+        and (
+            _fit_of_fused_attention(k[1], v[1])
+            and _fit_of_fused_attention(k[2], v[2])
+            and _fit_of_fused_attention(q[3], k[3])
+        )
     ):
         raise _misfit(q, k, v)
     if None not in (q[2], k[2]) and q[2] % k[2]:
@@ -6204,12 +7280,541 @@ def _overlap_add(x, *, stride):
     return _sum_of_stft(x, stride, None)
 
 
+# ops.signal.window_functions
+
+
+def _vander(x, *, exponents):
+    """Each element on the last axis, of size 1, raised to each of the exponents."""
+    promised = x.dtype
+    if x.dtype.kind == "b":
+        x = x.astype(np.int32)
+    kind = x.dtype if x.dtype.kind in "iu" else np.dtype(np.int32)
+    powers = _make(("vander", exponents, kind), lambda: np.asarray(exponents, kind))
+    return np.power(x, powers).astype(promised)
+
+
+# ops.special.chebyshev
+
+
+def _series_at(coefficients, t):
+    """The Chebyshev series at `t` in [-1, 1] by Clenshaw's recurrence."""
+    twice = 2 * t
+    one = two = 0 * t
+    for c in reversed(coefficients[1:]):
+        one, two = twice * one - two + c, one
+    return t * one - two + coefficients[0]
+
+
+def _series_between(coefficients, low, high, x):
+    """The series of a function on [low, high] at `x`, which is in there."""
+    return _series_at(coefficients, (2 * x - (low + high)) / (high - low))
+
+
+def _log_above_zero(x):
+    """log(x), that of the least number for 0, so that a product with 0 is 0."""
+    return np.log(np.maximum(x, np.finfo(x.dtype).tiny))
+
+
+# ops.special.bessel
+
+
+_LEAST_LARGE = 8.0
+_PHASE = math.sqrt(0.5)
+_J0_SMALL = (
+    0.15772797147489012, -0.008723442352852221, 0.2651786132033368, -0.37009499387264977,
+    0.15806710233209725, -0.034893769411408884, 0.004819180069467605, -0.00046062616620627504,
+    3.246032882100508e-05, -1.7619469077621507e-06, 7.608163592418782e-08, -2.679253530557673e-09,
+    7.848696314479465e-11, -1.9438346867370164e-12, 4.125320595634374e-14, -7.588508125447546e-16,
+    1.2218515873961411e-17,
+)  # fmt: skip
+_J1_SMALL = (
+    0.08104484632565812, -0.1489751450676521, 0.1609992623572097, -0.08268049176681791,
+    0.022213639654966037, -0.003646940600769276, 0.0004050337728354822, -3.255554866857259e-05,
+    1.9858774049915165e-06, -9.521984756750436e-08, 3.687133759097148e-09, -1.178026622695885e-10,
+    3.160154580348003e-12, -7.221755239651773e-14, 1.4232144003513942e-15, -2.4441972916190464e-17,
+)  # fmt: skip
+_Y0_SMALL = (
+    0.03645469809116044, -0.2783237094075825, 0.2960499990207148, 0.09825508408187864,
+    -0.10755155280627783, 0.031799074084414514, -0.005161397105810715, 0.0005498525320039012,
+    -4.1996983149420134e-05, 2.4290361107923793e-06, -1.1049969793472957e-07, 4.06651736597911e-09,
+    -1.2374148898289854e-10, 3.1685725528945945e-12, -6.926956032431002e-14,
+    1.3086308625876684e-15, -2.1586201986914482e-17,
+)  # fmt: skip
+_Y1_SMALL = (
+    0.038300769852423776, -0.08182561412732826, -0.0248677076121964, 0.047967452752746984,
+    -0.01852588451089802, 0.003680607687823511, -0.0004627254060293369, 4.06940026958087e-05,
+    -2.6617695125295625e-06, 1.350602691325434e-07, -5.483524110336276e-09, 1.8245086841229007e-10,
+    -5.070666636591129e-12, 1.1956162517587948e-13, -2.423162442712473e-15, 4.268126513072962e-17,
+)  # fmt: skip
+_P0 = (
+    0.9994603493475187, -0.0005365220468132117, 3.0751847875194745e-06, -5.1705945376060975e-08,
+    1.6306464635151382e-09, -7.86409137723707e-11, 5.168262387349193e-12, -4.3045788699253914e-13,
+    4.3265957431549404e-14, -5.069034095935236e-15, 6.748072215733873e-16, -1.0011513723467786e-16,
+)  # fmt: skip
+_Q0 = (
+    -0.015555854605337009, 6.838519942611649e-05, -7.414498411060647e-07, 1.7972457247968992e-08,
+    -7.27191593686632e-10, 4.2201219046687385e-11, -3.206747420996635e-12, 3.006145125351706e-13,
+    -3.336328185322427e-14, 4.255225040245461e-15, -6.09993013164005e-16, 9.662128970303257e-17,
+    -1.6686065214378146e-17, 3.1082440486738143e-18, -6.191115787358145e-19,
+)  # fmt: skip
+_P1 = (
+    1.0009030408600137, 0.0008989898330859408, -3.987284300488908e-06, 6.177633960644299e-08,
+    -1.8718907491063067e-09, 8.816898659582339e-11, -5.704863640395645e-12, 4.699195515230542e-13,
+    -4.6842237839904895e-14, 5.452674896044717e-15, -7.221180842274018e-16, 1.0667689114335412e-16,
+)  # fmt: skip
+_Q1 = (
+    0.04677778706953532, -9.62772354915708e-05, 9.138615257955454e-07, -2.0959781384083424e-08,
+    8.229193327650554e-10, -4.686363688176945e-11, 3.5152187949686082e-12, -3.2643156743279e-13,
+    3.5967765829165294e-14, -4.5612523950772974e-15, 6.508282957783384e-16,
+    -1.0269147531823243e-16, 1.767635548776479e-17, -3.2834519872981614e-18,
+)  # fmt: skip
+
+
+def _small(size):
+    """`size` up to 8, and its square."""
+    x = np.minimum(size, _LEAST_LARGE)
+    return x, x * x
+
+
+def _waves(order, size):
+    """J and Y from 8 on; 0 at infinity."""
+    x = np.minimum(np.maximum(size, _LEAST_LARGE), np.finfo(size.dtype).max)
+    ratio = _LEAST_LARGE / x
+    t = ratio * ratio
+    p = _series_between((_P0, _P1)[order], 0, 1, t)
+    q = _series_between((_Q0, _Q1)[order], 0, 1, t) * ratio
+    sine, cosine = np.sin(x), np.cos(x)
+    # sin(w) and cos(w) without the rounding of x - pi / 4
+    sin_w, cos_w = (sine - cosine) * _PHASE, (sine + cosine) * _PHASE
+    if order:
+        sin_w, cos_w = -cos_w, sin_w
+    height = np.where(np.isinf(size), 0, np.sqrt(2 / (math.pi * x)))
+    return height * (p * cos_w - q * sin_w), height * (p * sin_w + q * cos_w)
+
+
+def _j0(size):
+    _, square = _small(size)
+    low = _series_between(_J0_SMALL, 0, 64, square)
+    return np.where(size <= _LEAST_LARGE, low, _waves(0, size)[0])
+
+
+def _j1(size):
+    x, square = _small(size)
+    low = x * _series_between(_J1_SMALL, 0, 64, square)
+    return np.where(size <= _LEAST_LARGE, low, _waves(1, size)[0])
+
+
+def _y0(x):
+    low, square = _small(x)
+    smooth = _series_between(_Y0_SMALL, 0, 64, square)
+    low = smooth + 2 / math.pi * np.log(low / 2) * _series_between(_J0_SMALL, 0, 64, square)
+    return np.where(x <= _LEAST_LARGE, low, _waves(0, x)[1])
+
+
+def _y1(x):
+    low, square = _small(x)
+    first = low * _series_between(_J1_SMALL, 0, 64, square)
+    low = low * _series_between(_Y1_SMALL, 0, 64, square) + 2 / math.pi * (
+        _log_above_zero(low / 2) * first - 1 / low
+    )
+    return np.where(x <= _LEAST_LARGE, low, _waves(1, x)[1])
+
+
+def _above_zero(function, x):
+    floats = _widen_halves(x)
+    return np.where(floats < 0, np.nan, function(np.maximum(floats, 0))).astype(x.dtype)
+
+
+def _bessel_j0(x):
+    """Bessel function of the first kind, order 0."""
+    return _j0(np.abs(_widen_halves(x))).astype(x.dtype)
+
+
+def _bessel_j1(x):
+    """Bessel function of the first kind, order 1."""
+    floats = _widen_halves(x)
+    return (np.sign(floats) * _j1(np.abs(floats))).astype(x.dtype)
+
+
+def _bessel_y0(x):
+    """Bessel function of the second kind, order 0; -inf at 0, NaN below."""
+    return _above_zero(_y0, x)
+
+
+def _bessel_y1(x):
+    """Bessel function of the second kind, order 1; -inf at 0, NaN below."""
+    return _above_zero(_y1, x)
+
+
+# ops.special.integrals
+
+
+_D_SMALL = (
+    0.2954024494198404, -0.3686101010183668, 0.19573707613330618, -0.08879096156869916,
+    0.03474695286653526, -0.011869296283072076, 0.0035806007478345527, -0.0009641999171742024,
+    0.000233995670511025, -5.1608995394598965e-05, 1.0421076949031142e-05, -1.9389463805581323e-06,
+    3.34303921197687e-07, -5.367925612250851e-08, 8.062713846388207e-09, -1.1373024279315408e-09,
+    1.5118929297641922e-10, -1.900169309947957e-11, 2.2642905752488e-12, -2.564881089929297e-13,
+    2.768364064375852e-14, -2.853233414038453e-15, 2.8136426898343644e-16, -2.6595536455748177e-17,
+)  # fmt: skip
+_D_MIDDLE = (
+    0.5203145610495489, 0.013709479111854815, 0.0007164356550629098, 7.075952708870916e-05,
+    4.150514902316849e-06, -1.7861564587902959e-06, -5.689529663093126e-07, 2.7774357681268896e-08,
+    3.696894141443373e-08, -1.5468531109325238e-09, -2.548734643415614e-09, 3.281342176618435e-10,
+    1.5695885264868672e-10, -5.072043783859163e-11, -3.477879397519972e-12, 5.030054915933158e-12,
+    -8.994806247273984e-13, -2.0832456843253907e-13, 1.3922896065731817e-13, -2.28309391833648e-14,
+    -5.595171457578947e-15, 3.99282660342542e-15, -8.590103045418117e-16, -7.049059918136341e-17,
+    1.0883529340491625e-16, -3.5017217398058977e-17,
+)  # fmt: skip
+_D_LARGE = (
+    0.5035876129645751, 0.0036272895370968276, 4.043227794147476e-05, 7.765781114870023e-07,
+    2.1642658791578287e-08, 8.061553832188654e-10, 3.8293208699328153e-11, 2.253688704681202e-12,
+    1.6150561891539438e-13, 1.3978659939493424e-14, 1.462595325998312e-15, 1.8626981994519345e-16,
+    2.875450915602032e-17,
+)  # fmt: skip
+_EI_SMALL = (
+    4.9111058843464575, 5.666113598608016, 2.3492626676137034, 0.7563543093844007,
+    0.19920229382356897, 0.04442875265306707, 0.008598716638276844, 0.0014705025963922846,
+    0.00022533301939463562, 3.1284662784803325e-05, 3.9711039220839795e-06, 4.643268488593228e-07,
+    5.032918336954619e-08, 5.084550545442788e-09, 4.810144028835289e-10, 4.278742020424449e-11,
+    3.5916634036991113e-12, 2.8542399260415613e-13, 2.1535115484481425e-14, 1.5466334313866187e-15,
+)  # fmt: skip
+_EI_MIDDLE = (
+    1.186519731605943, 0.08867277799156566, 0.004538849615854891, -0.0007360917133533506,
+    -0.0001311802094421383, 1.860281858277769e-05, 1.7610424153850599e-06, -6.410426692376372e-07,
+    4.3431190977401596e-08, 9.457713014017885e-09, -2.804867660824966e-09, 2.9077513809389464e-10,
+    1.5005396668585005e-11, -1.1038674953026538e-11, 2.0752769575841014e-12,
+    -1.824894014255641e-13, -1.3060424323093775e-14, 8.22817443438954e-15, -1.7064640854405607e-15,
+    2.0895115006185691e-16,
+)  # fmt: skip
+_EI_FAR = (
+    1.060465984738911, 0.04044003974686163, 0.0018827933933886283, 0.0001661247091308257,
+    1.9474518728065798e-05, 9.486496520647806e-07, -6.290783312138484e-07, -2.0453934370490606e-07,
+    -2.073624869982355e-10, 1.2869458258869968e-08, 9.814330647881027e-10, -8.77112672841316e-10,
+    -6.343456568946796e-11, 6.992389550036919e-11, -5.706763018380663e-13, -5.607263860231897e-12,
+    8.186180082457199e-13, 3.4296049921026816e-13, -1.347335559540424e-13, -2.2460430546901835e-15,
+    1.2567658183224806e-14, -2.885470288332907e-15, -3.964356034608175e-16, 3.7870458869716316e-16,
+    -7.391218360505751e-17,
+)  # fmt: skip
+_EI_LARGE = (
+    1.0107605092742287, 0.010878323438924555, 0.00011979560394849838, 2.026995752581765e-06,
+    4.6900702245060815e-08, 1.3931421596912e-09, 5.108132848770682e-11, 2.251871069398116e-12,
+    1.1717193052565767e-13, 7.102165089449786e-15, 4.968725666498446e-16, 3.988627092302658e-17,
+)  # fmt: skip
+_C_SMALL = (
+    0.5282931311708557, -0.37676220250161824, 0.08537377549656906, -0.009010259972062552,
+    0.0005393127720408215, -2.075044934605623e-05, 5.564687021283882e-07, -1.0999812843114444e-08,
+    1.6696510396208076e-10, -2.00773053966069e-12, 1.9601599749420958e-14, -1.5849094421108914e-16,
+)  # fmt: skip
+_S_SMALL = (
+    0.3142743195347836, -0.18188587850106117, 0.025424557742876257, -0.0019214582098450639,
+    8.966525954745101e-05, -2.830802868181572e-06, 6.442546962604405e-08, -1.1068235106036057e-09,
+    1.4862338485609142e-11, -1.6028109554824476e-13, 1.4188008517448966e-15,
+    -1.0494270345038239e-17,
+)  # fmt: skip
+_F_MIDDLE = (
+    0.9830793138395346, -0.015743451324243155, -0.0014367354482250313, 0.00018413199565588424,
+    -1.1245652310044537e-05, -3.032790254593764e-07, 2.1513003220972224e-07,
+    -3.9262901695857846e-08, 4.6826897637822294e-09, -2.7837038287685836e-10,
+    -4.220591507374187e-11, 1.927115857839309e-11, -4.430966777617154e-12, 7.622910274617246e-13,
+    -9.792591327296987e-14, 6.119062225462015e-15, 1.4148606821769174e-15, -7.139628702642209e-16,
+    1.9815047439194558e-16, -4.3320391327812504e-17,
+)  # fmt: skip
+_F_LARGE = (
+    0.9989379097865693, -0.0014096569723672158, -0.0003428361561269566, 5.298952675434986e-06,
+    5.346923001228963e-07, -3.495303326118791e-08, -9.932917926618574e-10, 2.9162575770832355e-10,
+    -1.289430113158058e-11, -1.971479055688955e-12, 3.654626622493659e-13, -1.296751980070219e-14,
+    -4.5787704139713435e-15, 9.084043711349122e-16, -4.359158641143206e-17,
+)  # fmt: skip
+_G_MIDDLE = (
+    0.9266022328381702, -0.06447544903709214, -0.003687613496432674, 0.0009907176003583168,
+    -0.00010785660225489113, 4.4072035974492e-06, 1.097139029848634e-06, -3.5151068884039693e-07,
+    6.247701047221066e-08, -7.578320962008248e-09, 3.754198469253473e-10, 1.1974965408859784e-10,
+    -4.956199638970557e-11, 1.1933073308385934e-11, -2.2090496709226656e-12,
+    3.1351466785816027e-13, -2.4965089700225286e-14, -3.533959177980785e-15, 2.32503314749671e-15,
+    -7.20461166637461e-16, 1.7333855296548154e-16, -3.5016809564241865e-17,
+)  # fmt: skip
+_G_LARGE = (
+    0.9947829648698477, -0.006900232861075718, -0.0016427534755932, 4.493254166440782e-05,
+    4.097026835502644e-06, -4.0062656625273154e-07, -5.216990660384064e-09, 3.904667794011875e-09,
+    -2.763040546392698e-10, -2.3585791455687686e-11, 6.92852001966451e-12, -4.738779717574278e-13,
+    -7.031329681993653e-14, 2.1445854250974255e-14, -1.9040909365597085e-15,
+    -2.2669789865523256e-16, 9.919483647762691e-17,
+)  # fmt: skip
+_LI2 = (
+    1.0149416064096537, 0.13148012838765802, 0.015313452518102082, 0.002272188943655959,
+    0.00038516199300815945, 7.103404374209115e-05, 1.3885622487404779e-05, 2.8323954583854513e-06,
+    5.968314737835964e-07, 1.2902312437546724e-07, 2.8475309127972237e-08, 6.392641519505728e-09,
+    1.4558235675968631e-09, 3.356030027905024e-10, 7.818019409066589e-11, 1.8379324194103908e-11,
+    4.355524622917214e-12, 1.0395111785603755e-12, 2.496666278162975e-13, 6.030470288343577e-14,
+    1.4640624936086265e-14, 3.570903196070032e-15, 8.746346791364233e-16, 2.1505456792131715e-16,
+    5.3064798693556575e-17,
+)  # fmt: skip
+_EULER = 0.5772156649015329
+_LEAST_WAVE = 1.6
+_ENOUGH = 1e18  # the waves of Fresnel's integrals are below the rounding of 1/2 from here on
+
+
+def _dawson(size):
+    """x times a series in x**2 up to 3, over x one in (3 / x)**2 up to 6, in (6 / x)**2 beyond."""
+    low = np.minimum(size, 3)
+    middle = 3 / np.minimum(np.maximum(size, 3), 6)
+    high = 6 / np.maximum(size, 6)
+    inner = low * _series_between(_D_SMALL, 0, 9, low * low)
+    between = _series_between(_D_MIDDLE, 0.25, 1, middle * middle) * (middle / 3)
+    outer = _series_between(_D_LARGE, 0, 1, high * high) * (high / 6)
+    return np.where(size <= 3, inner, np.where(size <= 6, between, outer))
+
+
+def _dawsn(x):
+    """Dawson's integral, exp(-x**2) times the integral of exp(t**2) from 0 to x."""
+    floats = _widen_halves(x)
+    return (np.sign(floats) * _dawson(np.abs(floats))).astype(x.dtype)
+
+
+def _ei(x):
+    """log(x) and a series in x up to 6; exp(x) / x times series in 1 / x beyond."""
+    low = np.minimum(x, 6)
+    near = _EULER + np.log(low) + low * _series_between(_EI_SMALL, 0, 6, low)
+    finite = np.minimum(np.maximum(x, 6), np.finfo(x.dtype).max)
+    scaled = np.where(
+        x <= 12,
+        _series_between(_EI_MIDDLE, 0.5, 1, 6 / np.minimum(finite, 12)),
+        np.where(
+            x <= 48,
+            _series_between(_EI_FAR, 0.25, 1, 12 / np.minimum(np.maximum(finite, 12), 48)),
+            _series_between(_EI_LARGE, 0, 1, 48 / np.maximum(finite, 48)),
+        ),
+    )
+    half = np.exp(finite / 2)  # exp(x) alone overflows before the quotient does
+    return np.where(x <= 6, near, half * (scaled / finite) * half)
+
+
+def _expint(x):
+    """The exponential integral Ei(x), that of exp(t) / t from -inf to x; NaN below 0."""
+    floats = _widen_halves(x)
+    return np.where(floats < 0, np.nan, _ei(np.maximum(floats, 0))).astype(x.dtype)
+
+
+def _fresnel(size, small, sine):
+    """1/2 and waves of slowly changing heights f and g from 1.6 on."""
+    x = np.minimum(np.maximum(size, _LEAST_WAVE), _ENOUGH)
+    ratio = (_LEAST_WAVE / x) ** 2
+    far, near = np.minimum(ratio, 0.25), np.maximum(ratio, 0.25)
+    f, g = (
+        np.where(
+            ratio <= 0.25,
+            _series_between(large, 0, 0.25, far),
+            _series_between(middle, 0.25, 1, near),
+        )
+        for large, middle in ((_F_LARGE, _F_MIDDLE), (_G_LARGE, _G_MIDDLE))
+    )
+    f, g = f / (math.pi * x), g / (math.pi * x) / (math.pi * x) / x
+    turn = np.fmod(x * x, 4) * (math.pi / 2)  # the period is kept, and the argument small
+    s, c = np.sin(turn), np.cos(turn)
+    wave = -f * c - g * s if sine else f * s - g * c
+    return np.where(size <= _LEAST_WAVE, small(np.minimum(size, _LEAST_WAVE)), 0.5 + wave)
+
+
+def _fresnel_cos(x):
+    """Fresnel's integral of cos(pi t**2 / 2) from 0 to x."""
+
+    def small(u):
+        return u * _series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
+
+    floats = _widen_halves(x)
+    return (np.sign(floats) * _fresnel(np.abs(floats), small, sine=False)).astype(x.dtype)
+
+
+def _fresnel_sin(x):
+    """Fresnel's integral of sin(pi t**2 / 2) from 0 to x."""
+
+    def small(u):
+        return u**3 * _series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
+
+    floats = _widen_halves(x)
+    return (np.sign(floats) * _fresnel(np.abs(floats), small, sine=True)).astype(x.dtype)
+
+
+def _dilogarithm(z):
+    """Li2(z) for z in [-1/2, 1/2]."""
+    return z * _series_at(_LI2, 2 * z)
+
+
+def _spence_of_integrals(x):
+    """Li2(1 - x) for x in [0, 3/2]: of 1 - x from 1/2 on, of x below."""
+    low, high = np.minimum(x, 0.5), np.maximum(x, 0.5)
+    logs = _log_above_zero(low) * np.log1p(-low)
+    below = math.pi**2 / 6 - logs - _dilogarithm(low)
+    return np.where(x < 0.5, below, _dilogarithm(1 - high))
+
+
+def _spence(x):
+    """Spence's function, the dilogarithm of 1 - x; NaN below 0."""
+    floats = _widen_halves(x)
+    size = np.maximum(floats, 0)
+    beyond = np.maximum(size, 1.5)
+    # by the value at 1 / x, since Li2(1 - x) + Li2(1 - 1 / x) = -log(x)**2 / 2
+    y = _spence_of_integrals(np.where(size <= 1.5, size, 1 / beyond))
+    y = np.where(size <= 1.5, y, -(np.log(beyond) ** 2) / 2 - y)
+    return np.where(floats < 0, np.nan, y).astype(x.dtype)
+
+
+# ops.special.modified_bessel
+
+
+_I0_SMALL = (
+    0.338397637204738, -0.30468267234319835, 0.17162090152220863, -0.09490109704804749,
+    0.049305284239670545, -0.023737414805899353, 0.010546460394594748, -0.004324309995050515,
+    0.001639475616941317, -0.0005763755745385569, 0.00018850288509575486, -5.754195010051921e-05,
+    1.644844807049961e-05, -4.416738358531402e-06, 1.1173875389114407e-06, -2.6707938531211896e-07,
+    6.046995004727052e-08, -1.3000250169148409e-08, 2.659823703510256e-09, -5.18979322849944e-10,
+    9.675803380737591e-11, -1.726826348580346e-11, 2.954790856435352e-12, -4.85346207668158e-13,
+    7.646439037500841e-14, -1.1679268663300491e-14, 1.5376588891058418e-15,
+    -1.0880185641326534e-16, -4.662936703425657e-17, -8.895661984809067e-17,
+    -2.0539125955565397e-16, 4.818367926873179e-16, 2.2759572004815707e-16, -7.577272143066693e-17,
+    -2.3092638912203257e-16, 3.6415315207705137e-16, -9.43689570931383e-17, 2.586819647376615e-16,
+    -3.469446951953614e-16, 4.590772206825022e-16,
+)  # fmt: skip
+_I0_LARGE = (
+    0.40224520550705434, 0.003369116478255698, 6.889758346915187e-05, 2.891370520892167e-06,
+    2.048918588570814e-07, 2.266668996497856e-08, 3.396231893493251e-09, 4.940602815750595e-10,
+    1.1889156326105876e-11, -3.149915883682297e-11, -1.3215872840532938e-11,
+    -1.7940782193193173e-12, 7.179368211041038e-13, 3.8527847578961885e-13, 1.5307755063531658e-14,
+    -4.1466829969749597e-14, -9.658940314238862e-15, 3.733680031814402e-15, 1.8118839761882555e-15,
+)  # fmt: skip
+_I1_SMALL = (
+    0.1262935932218168, -0.176416518357834, 0.10264365868984704, -0.05294598120809491,
+    0.02472644903062644, -0.010564084894626142, 0.004156422944312771, -0.0015135724506312276,
+    0.0005122859561685564, -0.00016176081582588043, 4.781565107545474e-05, -1.3273163655881659e-05,
+    3.470251308021477e-06, -8.568720265031416e-07, 2.0032947525422396e-07, -4.4450591245304154e-08,
+    9.38153729673763e-09, -1.887249776177935e-09, 3.625590050404526e-10, -6.663478213653207e-11,
+    1.1736166483089506e-11, -1.9839861697956705e-12, 3.2226415980218806e-13,
+    -5.028963356856764e-14, 7.457368056407177e-15, -1.1096332186433244e-15,
+)  # fmt: skip
+_I1_LARGE = (
+    0.3892881175091401, -0.009761097491361425, -0.00011058893876265907, -3.8825648088014475e-06,
+    -2.512236238816357e-07, -2.631468840164075e-08, -3.835380517624998e-09, -5.589743112821566e-10,
+    -1.8974946058847308e-11, 3.2526044080327665e-11, 1.4125753899918436e-11, 2.035722701521081e-12,
+    -7.199396634405275e-13, -4.0836001247157586e-13, -2.111644192837048e-14, 4.275690912436403e-14,
+    1.0311751452718453e-14, -3.884670363163423e-15, -1.8407497748285097e-15, 4.440892098500626e-16,
+)  # fmt: skip
+_K0_SMALL = (
+    -0.2676636966169514, 0.3442898999246285, 0.0359799365153615, 0.001264615411446926,
+    2.286212103119452e-05, 2.5347910790261494e-07, 1.904516377220209e-09, 1.0349695257633625e-11,
+    4.2598161427910826e-14, 1.3744654358807508e-16,
+)  # fmt: skip
+_K1_SMALL = (
+    -0.06409034516866254, -0.10916919599320105, -0.006636878452817714, -0.00016822792382067343,
+    -2.389559180803608e-06, -2.1853569024549695e-08, -1.3982271326113327e-10,
+    -6.618562752976041e-13, -2.4134516242987822e-15, -6.990873731242567e-18,
+)  # fmt: skip
+_K0_LARGE = (
+    1.2201515410329777, -0.0314481013119645, 0.0015698838857300533, -0.00012849549581627802,
+    1.39498137188765e-05, -1.8317555227191195e-06, 2.766813639445015e-07, -4.660489897687948e-08,
+    8.574034017414225e-09, -1.6975345093890614e-09, 3.5773972814003283e-10, -7.957489244477396e-11,
+    1.8559491149549264e-11, -4.514597883374519e-12, 1.1403405882073441e-12,
+    -2.9800969231481784e-13, 8.032890775068375e-14, -2.2275133267462965e-14, 6.340076476276646e-15,
+    -1.848593377920907e-15, 5.5120559994043335e-16, -1.6782311257549006e-16,
+    5.2103917776435543e-17,
+)  # fmt: skip
+_K1_LARGE = (
+    1.3603130952422213, 0.10392373657681724, -0.002857816859622779, 0.00019521551847135162,
+    -1.936197974166083e-05, 2.406484947837217e-06, -3.5019606030878126e-07, 5.7410841254500495e-08,
+    -1.0345762465678097e-08, 2.0150497551970347e-09, -4.1903547593419254e-10,
+    9.218315187605315e-11, -2.129967838427791e-11, 5.139639673482343e-12, -1.2891739609498229e-12,
+    3.348419666052243e-13, -8.976705182010146e-14, 2.4771544242195988e-14, -7.0198370892147685e-15,
+    2.038703166239861e-15, -6.057047270643018e-16, 1.8380935752430455e-16, -5.689462849193648e-17,
+)  # fmt: skip
+
+
+def _scaled_i0(size):
+    beyond = np.maximum(size, 8)
+    low = _series_at(_I0_SMALL, np.minimum(size, 8) / 4 - 1)
+    return np.where(size <= 8, low, _series_at(_I0_LARGE, 16 / beyond - 1) / np.sqrt(beyond))
+
+
+def _scaled_i1(x):
+    size = np.abs(x)
+    beyond = np.maximum(size, 8)
+    low = x * _series_at(_I1_SMALL, np.minimum(size, 8) / 4 - 1)
+    high = _series_at(_I1_LARGE, 16 / beyond - 1) / np.sqrt(beyond)
+    return np.where(size <= 8, low, np.sign(x) * high)
+
+
+def _small_k(x):
+    """K0 and K1 up to 2."""
+    x = np.minimum(x, 2)
+    square, log = x * x, _log_above_zero(x / 2)
+    scale = np.exp(x)
+    zero = np.where(x == 0, np.inf, _series_between(_K0_SMALL, 0, 4, square))
+    first = x * _series_between(_K1_SMALL, 0, 4, square) + 1 / x
+    return zero - log * _scaled_i0(x) * scale, first + log * _scaled_i1(x) * scale
+
+
+def _k(order, x, scaled):
+    """K of an order, times exp(x) if `scaled`; NaN below 0."""
+    floats = _widen_halves(x)
+    size = np.maximum(floats, 0)
+    low = _small_k(size)[order]
+    beyond = np.maximum(size, 2)
+    high = _series_between((_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / np.sqrt(beyond)
+    if scaled:
+        low = low * np.exp(np.minimum(size, 2))
+    else:
+        high = high * np.exp(-beyond)
+    return np.where(floats < 0, np.nan, np.where(size <= 2, low, high)).astype(x.dtype)
+
+
+def _i0e(x):
+    """exp(-|x|) I0(x), which never overflows."""
+    return _scaled_i0(np.abs(_widen_halves(x))).astype(x.dtype)
+
+
+def _i1e(x):
+    """exp(-|x|) I1(x), which never overflows."""
+    return _scaled_i1(_widen_halves(x)).astype(x.dtype)
+
+
+def _i0(x):
+    """Modified Bessel function of the first kind, order 0."""
+    size = np.abs(_widen_halves(x))
+    return (_scaled_i0(size) * np.exp(size)).astype(x.dtype)
+
+
+def _i1(x):
+    """Modified Bessel function of the first kind, order 1."""
+    floats = _widen_halves(x)
+    return (_scaled_i1(floats) * np.exp(np.abs(floats))).astype(x.dtype)
+
+
+def _bessel_k0(x):
+    """Modified Bessel function of the second kind, order 0; inf at 0, NaN below."""
+    return _k(0, x, scaled=False)
+
+
+def _bessel_k1(x):
+    """Modified Bessel function of the second kind, order 1; inf at 0, NaN below."""
+    return _k(1, x, scaled=False)
+
+
+def _bessel_k0e(x):
+    """exp(x) K0(x); inf at 0, NaN below."""
+    return _k(0, x, scaled=True)
+
+
+def _bessel_k1e(x):
+    """exp(x) K1(x); inf at 0, NaN below."""
+    return _k(1, x, scaled=True)
+
+
 OPERATIONS.update(
     {
         "absolute": np.absolute,
         "add": np.add,
         "add_at_argmax": _add_at_argmax,
         "all": _all,
+        "angle": _angle,
         "any": _any,
         "arange": _arange,
         "arccos": np.arccos,
@@ -6228,6 +7833,15 @@ OPERATIONS.update(
         "attention_gradient": _attention_gradient,
         "average_pool": _average_pool,
         "average_pool_gradient": _average_pool_gradient,
+        "bessel_j0": _bessel_j0,
+        "bessel_j1": _bessel_j1,
+        "bessel_k0": _bessel_k0,
+        "bessel_k0e": _bessel_k0e,
+        "bessel_k1": _bessel_k1,
+        "bessel_k1e": _bessel_k1e,
+        "bessel_y0": _bessel_y0,
+        "bessel_y1": _bessel_y1,
+        "betainc": _betainc,
         "biased_gelu": _biased_gelu,
         "biased_gelu_gradient": _biased_gelu_gradient,
         "bincount": _bincount,
@@ -6243,9 +7857,12 @@ OPERATIONS.update(
         "ceil": _ceil,
         "celu": _celu,
         "channel_window_sums": _channel_window_sums,
+        "cholesky": _cholesky,
         "clip": _clip,
         "clip_by_tensors": _clip_by_tensors,
+        "complex": _complex,
         "concatenate": _concatenate,
+        "conj": _conj,
         "conv": _conv,
         "conv_input_gradient": _conv_input_gradient,
         "conv_kernel_gradient": _conv_kernel_gradient,
@@ -6262,15 +7879,20 @@ OPERATIONS.update(
         "cumsum": _cumsum,
         "cumulative_logsumexp": _cumulative_logsumexp,
         "cut_to_sizes": _cut_to_sizes,
+        "dawsn": _dawsn,
         "deg2rad": np.deg2rad,
         "dense": _dense,
         "dense_gradient": _dense_gradient,
+        "det": _det,
         "diag": _diag,
         "diagonal": _diagonal,
         "diagonal_put": _diagonal_put,
+        "digamma": _digamma,
         "divide": np.divide,
         "divide_no_nan": _divide_no_nan,
         "dropped": _dropped,
+        "eig": _eig,
+        "eigh": _eigh,
         "einsum": _einsum,
         "elu": _elu,
         "elu_gradient": _elu_gradient,
@@ -6279,9 +7901,13 @@ OPERATIONS.update(
         "equal": np.equal,
         "erf": _erf,
         "erfc": _erfc,
+        "erfcinv": _erfcinv,
+        "erfinv": _erfinv,
         "exp": np.exp,
         "exp2": np.exp2,
         "expand_dims": _expand_dims,
+        "expint": _expint,
+        "expm": _expm,
         "expm1": np.expm1,
         "extract_patches": _extract_patches,
         "extract_sequences": _extract_sequences,
@@ -6290,16 +7916,21 @@ OPERATIONS.update(
         "fft_transposed": _fft_transposed,
         "fill": _fill,
         "flip": _flip,
+        "float8_rounded": _float8_rounded,
         "floor": _floor,
         "floor_divide": _floor_divide,
         "fmax": np.fmax,
         "fmin": np.fmin,
         "fmod": _fmod,
+        "fold": _fold,
+        "fresnel_cos": _fresnel_cos,
+        "fresnel_sin": _fresnel_sin,
         "full_like": _full_like,
         "fused_normalization": _fused_normalization,
         "fused_normalization_gradient": _fused_normalization_gradient,
         "gather_nd": _gather_nd,
         "gather_nd_sum": _gather_nd_sum,
+        "gcd": np.gcd,
         "gelu_erf": _gelu_erf,
         "gelu_erf_gradient": _gelu_erf_gradient,
         "gelu_tanh": _gelu_tanh,
@@ -6316,24 +7947,39 @@ OPERATIONS.update(
         "hard_silu_gradient": _hard_silu_gradient,
         "hard_tanh": _hard_tanh,
         "hash_buckets": _hash_buckets,
+        "heaviside": np.heaviside,
+        "histogram": _histogram,
         "hypot": np.hypot,
+        "i0": _i0,
+        "i0e": _i0e,
+        "i1": _i1,
+        "i1e": _i1e,
         "identity": _identity,
         "ifft": _ifft,
         "ifft_transposed": _ifft_transposed,
+        "igamma": _igamma,
+        "igamma_slope": _igamma_slope,
+        "igammac": _igammac,
         "imag": _imag,
         "in_top_k": _in_top_k,
         "int8_product": _int8_product,
+        "inv": _inv,
         "irfft": _irfft,
         "irfft_transposed": _irfft_transposed,
         "isclose": _isclose,
         "isfinite": np.isfinite,
+        "isin": _isin,
         "isinf": np.isinf,
         "isnan": np.isnan,
+        "isneginf": _isneginf,
+        "isposinf": _isposinf,
         "keep_where": _keep_where,
+        "lcm": np.lcm,
         "leaky_relu": _leaky_relu,
         "left_shift": np.left_shift,
         "less": np.less,
         "less_equal": np.less_equal,
+        "lgamma": _lgamma,
         "linear_recurrence": _linear_recurrence,
         "linspace": _linspace,
         "log": np.log,
@@ -6352,6 +7998,7 @@ OPERATIONS.update(
         "logsumexp": _logsumexp,
         "lstm": _lstm,
         "lstm_gradient": _lstm_gradient,
+        "lu_factor": _lu_factor,
         "matmul": _matmul,
         "max": _max,
         "max_pool": _max_pool,
@@ -6365,7 +8012,11 @@ OPERATIONS.update(
         "mish": _mish,
         "mod": _mod,
         "multiply": np.multiply,
+        "ndtri": _ndtri,
         "negative": np.negative,
+        "nextafter": np.nextafter,
+        "no_gradient_here": _no_gradient_here,
+        "nonzero": _nonzero,
         "not_equal": np.not_equal,
         "number_tokens": _number_tokens,
         "one_hot": _one_hot,
@@ -6389,10 +8040,17 @@ OPERATIONS.update(
         "philox_state": _philox_state,
         "philox_truncated_normal": _philox_truncated_normal,
         "philox_uniform": _philox_uniform,
+        "pinv": _pinv,
+        "pivots_to_permutation": _pivots_to_permutation,
+        "polygamma": _polygamma,
         "power": np.power,
         "prod": _prod,
         "put_item": _put_item,
         "put_item_at": _put_item_at,
+        "qr": _qr,
+        "quantile": _quantile,
+        "quantile_gather": _quantile_gather,
+        "quantile_spread": _quantile_spread,
         "rad2deg": np.rad2deg,
         "real": _real,
         "reciprocal": _reciprocal,
@@ -6411,10 +8069,17 @@ OPERATIONS.update(
         "roll": _roll,
         "round": np.rint,
         "rsqrt": _rsqrt,
+        "saturate_cast": _saturate_cast,
         "scaled_rows": _scaled_rows,
+        "scatter_max": _scatter_max,
+        "scatter_min": _scatter_min,
+        "scatter_multiply": _scatter_multiply,
         "scatter_nd_add": _scatter_nd_add,
         "scatter_update": _scatter_update,
         "searchsorted": _searchsorted,
+        "segment_max": _segment_max,
+        "segment_min": _segment_min,
+        "segment_prod": _segment_prod,
         "segment_sum": _segment_sum,
         "selu": _selu,
         "selu_gradient": _selu_gradient,
@@ -6424,15 +8089,19 @@ OPERATIONS.update(
         "sigmoid": _sigmoid,
         "sigmoid_cross_entropy_with_logits": _sigmoid_cross_entropy_with_logits,
         "sign": np.sign,
+        "signbit": np.signbit,
         "silu": _silu,
         "silu_gradient": _silu_gradient,
         "sin": np.sin,
+        "sinc": _sinc,
+        "singular_values": _singular_values,
         "sinh": np.sinh,
         "size": _size,
         "slice": _slice,
         "slice_like": _slice_like,
         "slice_update": _slice_update,
         "sliding_product": _sliding_product,
+        "slogdet": _slogdet,
         "soft_shrink": _soft_shrink,
         "softmax": _softmax,
         "softmax_cross_entropy_and_slopes": _softmax_cross_entropy_and_slopes,
@@ -6441,7 +8110,10 @@ OPERATIONS.update(
         "softmax_gradient": _softmax_gradient,
         "softplus": _softplus,
         "softsign": _softsign,
+        "solve": _solve,
+        "solve_triangular": _solve_triangular,
         "sort": _sort,
+        "sparse_categorical_hits": _sparse_categorical_hits,
         "sparse_plus": _sparse_plus,
         "sparse_sigmoid": _sparse_sigmoid,
         "sparse_softmax_cross_entropy_and_slopes": _sparse_softmax_cross_entropy_and_slopes,
@@ -6449,6 +8121,7 @@ OPERATIONS.update(
         "sparse_softmax_cross_entropy_with_logits": _sparse_softmax_cross_entropy_with_logits,
         "sparsemax": _sparsemax,
         "sparsemax_weights": _sparsemax_weights,
+        "spence": _spence,
         "split": _split,
         "split_like": _split_like,
         "spread": _spread,
@@ -6464,6 +8137,7 @@ OPERATIONS.update(
         "subtract": np.subtract,
         "sum": _sum,
         "sum_to_like": _sum_to_like,
+        "svd": _svd,
         "take": _take,
         "take_along_axis": _take_along_axis,
         "take_along_axis_sum": _take_along_axis_sum,
@@ -6487,29 +8161,30 @@ OPERATIONS.update(
         "tril": _tril,
         "triu": _triu,
         "trunc": np.trunc,
+        "unfold": _unfold,
+        "unfold_gradient": _unfold_gradient,
+        "unique": _unique,
+        "unravel_index": _unravel_index,
         "unstack": _unstack,
+        "vander": _vander,
         "var": _var,
+        "view_as_complex": _view_as_complex,
+        "view_as_real": _view_as_real,
         "weighted_pixels": _weighted_pixels,
         "where": _where,
         "with_gradient": _with_gradient,
         "with_items": _with_items,
+        "xdivy": _xdivy,
+        "xlog1py": _xlog1py,
+        "xlogy": _xlogy,
         "zeros_like": _zeros_like,
+        "zeta": _zeta,
     }
 )
 UNREADABLE = {
     "a saved graph holds no Python": """
         all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
         py_call py_call_gradient start_bucket store_variable with_values""",
-    "no layer computes with it": """
-        angle bessel_j0 bessel_j1 bessel_k0 bessel_k0e bessel_k1 bessel_k1e bessel_y0 bessel_y1
-        betainc cholesky complex conj dawsn det digamma eig eigh erfcinv erfinv expint expm
-        float8_rounded fold fresnel_cos fresnel_sin gcd heaviside histogram i0 i0e i1 i1e igamma
-        igamma_slope igammac inv isin isneginf isposinf lcm lgamma lu_factor ndtri nextafter
-        no_gradient_here nonzero pinv pivots_to_permutation polygamma qr quantile quantile_gather
-        quantile_spread saturate_cast scatter_max scatter_min scatter_multiply segment_max
-        segment_min segment_prod signbit sinc singular_values slogdet solve solve_triangular spence
-        svd unfold unfold_gradient unique unravel_index vander view_as_complex view_as_real xdivy
-        xlog1py xlogy zeta""",
     "saved graphs hold the operations of its rule": """
         update_weights""",
     "the reader has one device": """

@@ -74,9 +74,6 @@ INTEGERS = Absent("its results are whole numbers or truth values")
 FLAT = Absent("its derivative is 0 wherever it has one")
 """Reasons why an operation has no gradient rules."""
 
-NO_LAYER = Absent("no layer computes with it")
-"""The usual reason why the NumPy-only reader of saved graphs goes without an operation."""
-
 TRACE = "trace the body"
 """A `lowering` facet: the body, run on arrays that take notes, is what gets compiled."""
 
@@ -306,11 +303,7 @@ NO_REDUCTION = Absent("kernels have no such reduction")
 SIZE_AT_RUN = Absent("its shape is known when it runs")
 """Why operations have no lowering."""
 
-SPECIAL_FUNCTION: dict[str, Any] = {
-    "semantics": ELEMENTWISE,
-    "lowering": LONG_FORMULA,
-    "export": NO_LAYER,
-}
+SPECIAL_FUNCTION: dict[str, Any] = {"semantics": ELEMENTWISE, "lowering": LONG_FORMULA}
 """The facets of functions of one element that series and quotients of polynomials compute."""
 
 REDUCTION = Semantics(
@@ -358,7 +351,6 @@ MATRIX = Semantics(
     "matrices",
     batch=LEADING_AXES,
     lowering=Absent("LAPACK computes it"),
-    export=NO_LAYER,
     stackable=Absent("LAPACK goes by sizes"),
 )
 LAST_AXES = Semantics(

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import COMMON, INDEXING, INTEGERS, NO_LAYER, one_by_one
+from trainkit.core.dispatch.facets import COMMON, INDEXING, INTEGERS, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -114,12 +114,7 @@ def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
 
 
 @primitive(
-    _unique_rule,
-    name="unique",
-    semantics=INDEXING,
-    text="beside numbers",
-    export=NO_LAYER,
-    no_gradient=INTEGERS,
+    _unique_rule, name="unique", semantics=INDEXING, text="beside numbers", no_gradient=INTEGERS
 )
 def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | None) -> Any:
     """The different slices along an axis, their first positions, which each one is, and counts."""
@@ -260,7 +255,6 @@ def _fill_empty(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> T
     promotion=COMMON,
     semantics=INDEXING,
     text="alone",
-    export=NO_LAYER,
     no_gradient=INTEGERS,
 )
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ARRANGEMENT, NO_LAYER, SHAPE, Absent
+from trainkit.core.dispatch.facets import ARRANGEMENT, SHAPE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -36,7 +36,7 @@ def _unfold_rule(
     return Spec((x.shape[0], channels, count), x.dtype)
 
 
-@primitive(_unfold_rule, name="unfold", semantics=ARRANGEMENT, export=NO_LAYER)
+@primitive(_unfold_rule, name="unfold", semantics=ARRANGEMENT)
 def _unfold(
     xp: ArrayModule, x: Array, *, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Array:
@@ -65,7 +65,6 @@ def _fold_columns(xp: ArrayModule, x: Array, w: Windows) -> Array:
     name="unfold_gradient",
     semantics=ARRANGEMENT,
     reads={1: SHAPE},
-    export=NO_LAYER,
 )
 def unfold_gradient(
     xp: ArrayModule,
@@ -109,7 +108,7 @@ def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: A
     )
 
 
-@primitive(_fold_rule, name="fold", semantics=ARRANGEMENT, export=NO_LAYER)
+@primitive(_fold_rule, name="fold", semantics=ARRANGEMENT)
 def _fold(
     xp: ArrayModule,
     x: Array,

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import nest, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import BY_ELEMENT, INDEXING, INTEGERS, NO_LAYER, PICKED, SHAPE
+from trainkit.core.dispatch.facets import BY_ELEMENT, INDEXING, INTEGERS, PICKED, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -501,9 +501,7 @@ def _unravel_rule(indices: Spec, *, shape: Any) -> Any:
     return tuple(Spec(indices.shape, indices.dtype) for _ in shape)
 
 
-@primitive(
-    _unravel_rule, name="unravel_index", semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS
-)
+@primitive(_unravel_rule, name="unravel_index", semantics=INDEXING, no_gradient=INTEGERS)
 def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
     """Positions along each axis of positions in a flattened tensor."""
     size = int(np.prod(shape, dtype=np.int64))

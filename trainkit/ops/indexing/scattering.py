@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING, NO_LAYER
+from trainkit.core.dispatch.facets import INDEXING
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -144,7 +144,7 @@ _scatter_update.gradients(
 )
 
 
-@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, semantics=INDEXING)
 def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
@@ -158,7 +158,7 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     return out
 
 
-@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, semantics=INDEXING)
 def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
@@ -185,7 +185,7 @@ scatter_max.primitive.joint = _share
 scatter_min.primitive.joint = _share
 
 
-@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, semantics=INDEXING)
 def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
     _check(x, indices, updates)

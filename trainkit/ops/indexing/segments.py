@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING, NO_LAYER
+from trainkit.core.dispatch.facets import INDEXING
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -119,19 +119,19 @@ def _multiply_at(xp: ArrayModule, out: Array, ids: Array, rows: Array) -> None:
         out[xp.where(last, ids, out.shape[0] - 1)] = rows
 
 
-@primitive(_rule, name="segment_max", semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, name="segment_max", semantics=INDEXING)
 def _max(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The greatest of each segment, the least number of the dtype for an empty one."""
-    return _by_ufunc("maximum", xp, data, ids, num_segments, dtypes.BY_NUMPY[data.dtype].min)
+    return _by_ufunc("maximum", xp, data, ids, num_segments, dtypes.as_dtype(data.dtype).min)
 
 
-@primitive(_rule, name="segment_min", semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, name="segment_min", semantics=INDEXING)
 def _min(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The least of each segment, the greatest number of the dtype for an empty one."""
-    return _by_ufunc("minimum", xp, data, ids, num_segments, dtypes.BY_NUMPY[data.dtype].max)
+    return _by_ufunc("minimum", xp, data, ids, num_segments, dtypes.as_dtype(data.dtype).max)
 
 
-@primitive(_rule, name="segment_prod", semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, name="segment_prod", semantics=INDEXING)
 def _prod(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The product of each segment, 1 for an empty one."""
     return _by_ufunc("multiply", xp, data, ids, num_segments, 1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import INDEXING, INTEGERS, LEADING_AXES, MATRIX, NO_LAYER
+from trainkit.core.dispatch.facets import INDEXING, INTEGERS, LEADING_AXES, MATRIX
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
@@ -285,7 +285,7 @@ def _permutation_rule(pivots: Spec, *, rows: int | None = None) -> Spec:
     return Spec((*pivots.shape[:-1], rows, rows), dtypes.float32)
 
 
-@primitive(_permutation_rule, semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS)
+@primitive(_permutation_rule, semantics=INDEXING, no_gradient=INTEGERS)
 def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = None) -> Array:
     """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made.
 

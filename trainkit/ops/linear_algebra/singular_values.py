@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, MATRIX, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import COMPOSITE, MATRIX, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
@@ -73,7 +73,6 @@ singular_values.gradients(_values_gradient)
     lambda g: Spec((), g.dtype),
     semantics=COMPOSITE,
     lowering=Absent("it raises by values"),
-    export=NO_LAYER,
     no_gradient=Absent("it stops gradients"),
 )
 def no_gradient_here(xp: ArrayModule, g: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, LAST_AXES, NO_COMPLEX, NO_LAYER
+from trainkit.core.dispatch.facets import ELEMENTWISE, LAST_AXES, NO_COMPLEX
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -71,9 +71,7 @@ def _imag_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
 imag.gradients(_imag_gradient)
 
 
-@primitive(
-    shapes.unchanged, semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view", export=NO_LAYER
-)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")
 def conj(xp: ArrayModule, x: Array) -> Array:
     """Complex conjugate a - ib; real values as they are.
 
@@ -91,7 +89,7 @@ def _angle_rule(x: Spec) -> Spec:
     return Spec(x.shape, shapes.float_dtype(x.dtype).real_dtype)
 
 
-@primitive(_angle_rule, name="angle", semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER)
+@primitive(_angle_rule, name="angle", semantics=ELEMENTWISE, lowering=NO_COMPLEX)
 def phase(xp: ArrayModule, x: Array) -> Array:
     """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0."""
     if x.dtype.kind == "c":
@@ -152,9 +150,7 @@ def _complex_rule(a: Spec, b: Spec) -> Spec:
     return Spec(shapes.broadcast_dims(a.shape, b.shape, op="complex"), complex_dtype(a.dtype))
 
 
-@primitive(
-    _complex_rule, name="complex", semantics=ELEMENTWISE, lowering=NO_COMPLEX, export=NO_LAYER
-)
+@primitive(_complex_rule, name="complex", semantics=ELEMENTWISE, lowering=NO_COMPLEX)
 def _complex(xp: ArrayModule, a: Array, b: Array) -> Array:
     """Complex number a + ib."""
     shape = xp.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
@@ -212,7 +208,7 @@ def _as_real_rule(x: Spec) -> Spec:
     return Spec((*x.shape, 2), x.dtype.real_dtype)
 
 
-@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES, export=NO_LAYER)
+@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES)
 def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     """Real and imaginary part side by side on a new last axis."""
     return xp.stack([xp.real(x), xp.imag(x)], axis=-1)
@@ -222,7 +218,6 @@ def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     lambda x: Spec(x.shape[:-1], complex_dtype(x.dtype)),
     name="view_as_complex",
     semantics=LAST_AXES,
-    export=NO_LAYER,
 )
 def complex_of_pairs(xp: ArrayModule, x: Array) -> Array:
     """Complex numbers from pairs on the last axis."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, NO_LAYER, REDUCTION
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, REDUCTION
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -146,7 +146,7 @@ def ldexp(x1: TensorLike, x2: TensorLike) -> Tensor:
 # ------------------------------------------------------------------ products that are 0 at 0
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
 def xlogy(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Product x * log(y), and 0 where x is 0 whatever y is.
 
@@ -157,7 +157,7 @@ def xlogy(xp: ArrayModule, x: Array, y: Array) -> Array:
     return xp.where(x == 0, 0, x * xp.log(xp.where(x == 0, 1, y)))
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
 def xlog1py(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Product x * log(1 + y), and 0 where x is 0 whatever y is.
 
@@ -168,7 +168,7 @@ def xlog1py(xp: ArrayModule, x: Array, y: Array) -> Array:
     return xp.where(x == 0, 0, x * xp.log1p(xp.where(x == 0, 0, y)))
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
 def xdivy(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Quotient x / y, and 0 where x is 0 whatever y is.
 

@@ -14,7 +14,6 @@ from trainkit.core.dispatch.facets import (
     ELEMENTWISE,
     INTEGERS,
     LONG_FORMULA,
-    NO_LAYER,
     NO_REDUCTION,
     REDUCTION,
 )
@@ -33,7 +32,7 @@ finite_cuda = DeferredModule("trainkit.kernels.reductions.finite_cuda")
 # ------------------------------------------------------------------ infinities
 
 
-@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE)
 def isposinf(xp: ArrayModule, x: Array) -> Array:
     """Whether x is plus infinity.
 
@@ -44,7 +43,7 @@ def isposinf(xp: ArrayModule, x: Array) -> Array:
     return xp.equal(x, np.inf)
 
 
-@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE)
 def isneginf(xp: ArrayModule, x: Array) -> Array:
     """Whether x is minus infinity.
 

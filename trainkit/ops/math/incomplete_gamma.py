@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, ITERATED, NO_LAYER
+from trainkit.core.dispatch.facets import ELEMENTWISE, ITERATED
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
@@ -83,11 +83,7 @@ def _igamma(xp: ArrayModule, a: Array, x: Array, upper: bool) -> Array:
 
 
 @primitive(
-    shapes.floating_broadcast,
-    semantics=ELEMENTWISE,
-    lowering=ITERATED,
-    export=NO_LAYER,
-    tuned=special_tuned.IGAMMA,
+    shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED, tuned=special_tuned.IGAMMA
 )
 def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0.
@@ -102,11 +98,7 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
 
 
 @primitive(
-    shapes.floating_broadcast,
-    semantics=ELEMENTWISE,
-    lowering=ITERATED,
-    export=NO_LAYER,
-    tuned=special_tuned.IGAMMAC,
+    shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED, tuned=special_tuned.IGAMMAC
 )
 def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x).
@@ -183,7 +175,7 @@ def _upper_slope(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
     return scale / value * (by_scale - slope / value)
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED, export=NO_LAYER)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED)
 def igamma_slope(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The derivative of `igamma` by `a`; 0 where `x` is 0 or infinite."""
     a64, x64 = xp.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
@@ -220,7 +212,7 @@ def _beta_term(a: Array, b: Array, x: Array, n: int) -> tuple[Array, float]:
     return -(a + m) * (a + b + m) * x / ((a + n - 1) * (a + n)), 1.0
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED, export=NO_LAYER)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED)
 def betainc(xp: ArrayModule, a: Array, b: Array, x: Array) -> Array:
     """The regularized incomplete beta function I(x; a, b), for a, b > 0 and x in [0, 1].
 

@@ -8,15 +8,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    ELEMENTWISE,
-    FLAT,
-    INTEGERS,
-    NO_LAYER,
-    Absent,
-    Direct,
-)
+from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, FLAT, INTEGERS, Absent, Direct
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -178,7 +170,6 @@ gcd = ufunc(
     shapes.broadcast,
     "Greatest common divisor of two integers.",
     ("tk.ops.gcd([4], [6]).numpy()", "array([2], dtype=int32)"),
-    export=NO_LAYER,
     no_gradient=INTEGERS,
 )
 lcm = ufunc(
@@ -186,7 +177,6 @@ lcm = ufunc(
     shapes.broadcast,
     "Least common multiple of two integers.",
     ("tk.ops.lcm([4], [6]).numpy()", "array([12], dtype=int32)"),
-    export=NO_LAYER,
     no_gradient=INTEGERS,
 )
 
@@ -197,7 +187,6 @@ signbit = ufunc(
     shapes.unchanged_bool,
     "Whether the sign is minus, also that of -0.0.",
     ("tk.ops.signbit([-1.0, 0.0]).numpy()", "array([ True, False])"),
-    export=NO_LAYER,
 )
 copysign = ufunc(
     np.copysign,
@@ -214,7 +203,6 @@ heaviside = ufunc(
     shapes.wide_floating_broadcast,
     "0 below 0, 1 above it, and x2 at 0.",
     ("tk.ops.heaviside([-1.0, 0.0, 2.0], 0.5).numpy()", "array([0. , 0.5, 1. ], dtype=float32)"),
-    export=NO_LAYER,
 )
 heaviside.gradients(None, lambda g, y, a, b: where(equal(a, 0), g, 0))
 
@@ -223,7 +211,6 @@ nextafter = ufunc(
     shapes.floating_broadcast,
     "The float next to x1 towards x2.",
     ("bool(tk.math.nextafter(1.0, 2.0) > 1.0)", "True"),
-    export=NO_LAYER,
     no_gradient=FLAT,
 )
 
@@ -239,7 +226,6 @@ def _saturate_rule(x: Spec, *, dtype: str) -> Spec:
     name="saturate_cast",
     semantics=ELEMENTWISE,
     lowering=Absent("the ends of a range of integers may be beyond a kernel's numbers"),
-    export=NO_LAYER,
 )
 def _saturate_cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert, with values beyond the range of the dtype at its ends."""

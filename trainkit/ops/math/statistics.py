@@ -9,15 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    INDEXING,
-    INTEGERS,
-    NO_LAYER,
-    REDUCTION,
-    Absent,
-    Tuned,
-    one_by_one,
-)
+from trainkit.core.dispatch.facets import INDEXING, INTEGERS, REDUCTION, Absent, Tuned, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -94,13 +86,7 @@ def _join(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any) 
     return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
 
 
-@primitive(
-    _quantile_rule,
-    name="quantile",
-    semantics=REDUCTION,
-    lowering=Absent("it sorts"),
-    export=NO_LAYER,
-)
+@primitive(_quantile_rule, name="quantile", semantics=REDUCTION, lowering=Absent("it sorts"))
 def _quantile(
     xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
 ) -> Array:
@@ -129,7 +115,6 @@ def _quantile(
     lambda g, x, **settings: Spec(x.shape, g.dtype),
     semantics=REDUCTION,
     lowering=Absent("it sorts"),
-    export=NO_LAYER,
 )
 def quantile_spread(
     xp: ArrayModule,
@@ -162,7 +147,6 @@ def quantile_spread(
     lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype),
     semantics=REDUCTION,
     lowering=Absent("it sorts"),
-    export=NO_LAYER,
 )
 def quantile_gather(
     xp: ArrayModule,
@@ -533,9 +517,7 @@ def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
     return Spec((bins,), edge_dtype), Spec((bins + 1,), edge_dtype)
 
 
-@primitive(
-    _histogram_rule, name="histogram", semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS
-)
+@primitive(_histogram_rule, name="histogram", semantics=INDEXING, no_gradient=INTEGERS)
 def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Array, Array]:
     """Counts in equal bins and the edges of the bins."""
     edge_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER
+from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import less
@@ -148,7 +148,7 @@ arctanh.gradients(lambda g, y, x: divide(g, conjugated(subtract(1, square(x)))))
 # ------------------------------------------------------------------ sinc
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, export=NO_LAYER)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def sinc(xp: ArrayModule, x: Array) -> Array:
     """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0.
 

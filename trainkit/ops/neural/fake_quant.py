@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, FLAT, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLAT, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
@@ -69,7 +69,6 @@ fake_quant.gradients(_by_x, _by_low, _by_high)
     semantics=ELEMENTWISE,
     no_gradient=FLAT,
     lowering=Absent("it takes floats apart"),
-    export=NO_LAYER,
 )
 def float8_rounded(xp: ArrayModule, x: Array, *, kind: str) -> Array:
     """The nearest number of a format of 8 bits, the even one of two; greater ones are clipped."""

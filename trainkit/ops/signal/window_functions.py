@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
-from trainkit.core.dispatch.facets import LAST_AXES, NO_LAYER
+from trainkit.core.dispatch.facets import LAST_AXES
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -353,7 +353,6 @@ def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Ten
     lambda x, *, exponents: shapes.Spec((*x.shape[:-1], len(exponents)), x.dtype),
     name="vander",
     semantics=LAST_AXES,
-    export=NO_LAYER,
 )
 def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
     """Each element on the last axis, of size 1, raised to each of the exponents."""
