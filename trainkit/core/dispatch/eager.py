@@ -381,7 +381,7 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     fewest_beside = sys.maxsize if tuned.fewest_beside is None else tuned.fewest_beside
     if tuned.on_gpu:
         body = _ask_first(tuned, body)
-    if tuned.on_bfloat16 or tuned.on_float16:
+    if tuned.halves:
         body = _ask_on_halves(tuned, body)
     if run is None:
         return body

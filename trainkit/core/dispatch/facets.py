@@ -135,18 +135,16 @@ class Tuned:
             decides nothing.
         unless: function of arrays and settings: calls that it surely leaves to the body, though
             they are large enough.
-        on_bfloat16: the same as `run` for NumPy arrays of bfloat16, asked for those of any size:
-            a body has to make them float32 first.
-        on_float16: the same for those of float16; `None` where `run` is asked for them.
+        halves: by dtype the rules that `on_bfloat16` and `on_float16` give: the same as `run` for
+            NumPy arrays of 16-bit floats, asked for those of any size: a body has to make them
+            float32 first. Where there is none, `run` is asked.
         bind: function of settings that gives `run` for calls of these settings, of arrays alone:
             a program has one for each of its operations, which may remember what sizes decide.
             `None` where nothing is remembered.
     """
 
-    bfloat16, float16 = bfloat16.dtype, float16.dtype
     __slots__ = (
-        "bind", "exact", "fewest", "fewest_beside", "of", "on_bfloat16", "on_float16", "on_gpu",
-        "run", "unless",
+        "bind", "exact", "fewest", "fewest_beside", "halves", "of", "on_gpu", "run", "unless",
     )  # fmt: skip
 
     def __init__(
@@ -171,7 +169,8 @@ class Tuned:
         self.of = of
         self.fewest_beside = fewest_beside
         self.unless = unless
-        self.on_bfloat16, self.on_float16 = on_bfloat16, on_float16
+        rules = {bfloat16.dtype: on_bfloat16, float16.dtype: on_float16}
+        self.halves = {dtype: rule for dtype, rule in rules.items() if rule is not None}
 
     def may_round_otherwise(self, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
         """Whether the bits of such a call may be others than those of the body."""
@@ -185,11 +184,7 @@ class Tuned:
 
     def on_halves(self, dtype: Any) -> Rule | None:
         """The rule for NumPy arrays of a type of 16-bit floats, `None` for others."""
-        if dtype is None or dtype.itemsize != self.float16.itemsize:
-            return None
-        if dtype == self.float16:
-            return self.on_float16
-        return self.on_bfloat16 if dtype == self.bfloat16 else None
+        return self.halves.get(dtype)
 
     def run_on_gpu(self, xp: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         """The result of the first kernel of `on_gpu` that takes the arrays, `None` without one."""

@@ -284,10 +284,7 @@ cdef class Kernel(Op):
 
     cdef object kernel
     cdef TunedKernel tuned
-    cdef object on_bfloat16
-    cdef object on_float16
-    cdef object bfloat16
-    cdef object float16
+    cdef dict halves  # what is tuned for types of 16-bit floats, `None` without any
     cdef bint one_dtype
     cdef bint floats_only
     cdef Py_ssize_t min_inputs
@@ -310,8 +307,7 @@ cdef class Kernel(Op):
         self.min_inputs = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
         if self.tuned is not None:
-            self.on_bfloat16, self.bfloat16 = facets.tuned.on_bfloat16, facets.tuned.bfloat16
-            self.on_float16, self.float16 = facets.tuned.on_float16, facets.tuned.float16
+            self.halves = facets.tuned.halves or None
         self.one_dtype, self.floats_only = one_dtype, floats_only
 
     cdef object run(self, tuple inputs, dict settings):
@@ -404,14 +400,12 @@ cdef class Kernel(Op):
         cdef Py_ssize_t position = self.tuned.position + 1, count = PyList_GET_SIZE(ready)
         if position >= count:
             return None
-        if self.on_bfloat16 is not None:
+        if self.halves is not None:
             x = ready[position]
-            if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.bfloat16:
-                return self.on_bfloat16(*ready[1:], **settings)
-        if self.on_float16 is not None:
-            x = ready[position]
-            if is_array(x) and <object>PyArray_DESCR(<PyArrayObject *>x) is self.float16:
-                return self.on_float16(*ready[1:], **settings)
+            if is_array(x) and PyArray_ITEMSIZE(<PyArrayObject *>x) == 2:
+                run = self.halves.get(<object>PyArray_DESCR(<PyArrayObject *>x))
+                if run is not None:
+                    return run(*ready[1:], **settings)
         beside = ready[position + 1] if position + 1 < count else None
         if not self.tuned.is_for(ready[position], beside):
             return None
