@@ -271,21 +271,21 @@ def block_sizes(
 
     The numbers of a block's rows take up the second cache at most, as they are read for each strip
     of columns. Blocks are tall and wide, so that little is copied to be read side by side: columns
-    are for each block below another, rows for each beside another. Strips need no copies: where
-    all of them fit in that cache beside a block, it is as low as leaves room for its results. Of
-    blocks for several threads there are a few for each, so that who is held up for a while leaves
-    the rest to others. Each sum is added up in order whatever the blocks, so no bit depends on
-    them.
+    are for each block below another, rows for each beside another. Where all columns fit in that
+    cache beside a block, it is as low as leaves room for its results, too; of strips, which need no
+    copies, a block is lower still. Of blocks for several threads there are a few for each, so that
+    who is held up for a while leaves the rest to others. Each sum is added up in order whatever the
+    blocks, so no bit depends on them.
     """
     tall, vectors, lanes = block_tiling()
     tile = vectors * lanes * 4 // size
     tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
     near = -(-cache_bytes(2) // size // tall // min(depth, BLOCK_DEPTH))
-    if in_strips and depth * columns * size <= cache_bytes(2) // 2:
+    if depth * columns * size <= cache_bytes(2) // 2:
         # numbers, results and residuals of a row
         bytes_of_row = size * (min(depth, BLOCK_DEPTH) + 2 * columns)
-        room = cache_bytes(2) // _CACHE_OF_BLOCK // bytes_of_row // tall
-        near = min(near, max(1, room))
+        room = cache_bytes(2) // (_CACHE_OF_BLOCK if in_strips else 1)
+        near = min(near, max(1, room // bytes_of_row // tall))
     min_down = -(-tiles_down // near)
     work = rows * depth * columns
     max_blocks = min(PARTS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
