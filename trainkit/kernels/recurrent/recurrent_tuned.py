@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dtypes import bfloat16, cast_array, widen_halves
+from trainkit.core.dtypes import bfloat16, widen_halves
+from trainkit.kernels.elementwise.half_casts_tuned import run_in_float32
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
@@ -102,22 +103,14 @@ def _join(by_worker: Array, batch: int, dtype: Any) -> Array:
 
 def _transposed_product(x: Array, grads: Array) -> Array:
     """The product of the rows of both, summed over all steps."""
-    if x.dtype is _F32:
-        return pooled_product(x.T, grads)
     y = bfloat16_tuned.product(x.T, grads)
-    return (
-        cast_array(pooled_product(widen_halves(x).T, widen_halves(grads)), x.dtype)
-        if y is None
-        else y
-    )
+    return run_in_float32(lambda x, g: pooled_product(x.T, g), x, grads) if y is None else y
 
 
 def _sums(grads: Array) -> Array:
     """The sums over samples and steps."""
-    if grads.dtype is _F32:
-        return leading_sum(grads, 2)
     y = bfloat16_columns_tuned.column_sums(rows(grads))
-    return cast_array(leading_sum(widen_halves(grads), 2), grads.dtype) if y is None else y
+    return run_in_float32(lambda g: leading_sum(g, 2), grads) if y is None else y
 
 
 # ------------------------------------------------------------------ LSTM
