@@ -35,6 +35,10 @@ def labels_of(x):
     return tk.minimum(ops.absolute(tk.cast(x[:, 0] * 40, "int32")), 299)
 
 
+def seed_of(x):
+    return tk.cast(x[0, :2] * 100, "int32")  # a constant one would be drawn from as it is traced
+
+
 def sparse_loss(x):
     return tk.nn.sparse_softmax_cross_entropy_with_logits(labels_of(x), x * 2.0)
 
@@ -141,6 +145,11 @@ ROWS = {
     "mean": lambda x: tk.reduce_mean(tk.reshape(x * x, (10, 9, 10, 100)), (1, 2)) * 2.0,
     "min": lambda x: tk.reduce_min(x * x, 1) + tk.reduce_min(x, -1),
     "ndtri": lambda x: tk.math.ndtri(tk.sigmoid(x)) * x,
+    "philox_integers": lambda x: (
+        tk.cast(tk.random.stateless_uniform(SHAPE, seed_of(x), 0, 9, "int32"), "float32") * x
+    ),
+    "philox_normal": lambda x: tk.random.stateless_normal(SHAPE, seed_of(x)) * x,
+    "philox_uniform": lambda x: tk.random.stateless_uniform(SHAPE, seed_of(x)) * x,
     "pad": lambda x: (
         ops.pad(
             tk.reshape(tk.concat([x * 2.0, x, x + 1.0, x * x], 1), (4, 75, 50, 24)),

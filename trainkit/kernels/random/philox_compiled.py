@@ -14,7 +14,7 @@ from trainkit.kernels.threads.parallel_for import chunk_range
 
 _WORD = np.uint64
 _ZERO, _ONE, _HALF = _WORD(0), _WORD(1), _WORD(32)
-_LOW = _WORD(0xFFFFFFFF)
+LOW = _WORD(0xFFFFFFFF)
 _FIRST, _SECOND = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 _A, _A_LOW, _A_HIGH = _WORD(_FIRST), _WORD(_FIRST & 0xFFFFFFFF), _WORD(_FIRST >> 32)
 _B, _B_LOW, _B_HIGH = _WORD(_SECOND), _WORD(_SECOND & 0xFFFFFFFF), _WORD(_SECOND >> 32)
@@ -25,30 +25,30 @@ _STEPS = [
 (_K0, _L0), (_K1, _L1), (_K2, _L2), (_K3, _L3), (_K4, _L4) = _STEPS[:5]
 (_K5, _L5), (_K6, _L6), (_K7, _L7), (_K8, _L8), (_K9, _L9) = _STEPS[5:]
 _FLAGS, _WORDS = boolean[::1], uint64[::1]
-_BLOCKS = 64
+BLOCKS = 64
 """Blocks of four words that are made at a time."""
-_UNIT = np.float32(1.0 / (1 << 24))
+UNIT = np.float32(1.0 / (1 << 24))
 _UPPER = _WORD(40)
 _BYTE = _WORD(8)
 
 
 @numba.njit(inline="always")
-def _high_word(a, low, high):
+def high_word(a, low, high):
     """The upper word of a product, by halves: for these LLVM has vectors."""
-    a_low, a_high = a & _LOW, a >> _HALF
+    a_low, a_high = a & LOW, a >> _HALF
     middle = a_high * low + ((a_low * low) >> _HALF)
-    other = a_low * high + (middle & _LOW)
+    other = a_low * high + (middle & LOW)
     return a_high * high + (middle >> _HALF) + (other >> _HALF)
 
 
 @numba.njit(inline="always")
 def _round(c0, c1, c2, c3, k0, k1):
-    high0, high1 = _high_word(c0, _A_LOW, _A_HIGH), _high_word(c2, _B_LOW, _B_HIGH)
+    high0, high1 = high_word(c0, _A_LOW, _A_HIGH), high_word(c2, _B_LOW, _B_HIGH)
     return high1 ^ c1 ^ k0, c2 * _B, high0 ^ c3 ^ k1, c0 * _A
 
 
 @numba.njit(inline="always")
-def _fill(low, high, key, block, count, words):
+def fill_blocks(low, high, key, block, count, words):
     """The four words of each of `count` blocks, from number `block` after (low, high) on.
 
     The rounds are written out, as LLVM makes vectors of innermost loops alone.
@@ -72,15 +72,28 @@ def _fill(low, high, key, block, count, words):
         words[4 * i + 3] = c3
 
 
+# By way of integers of 32 bits, for which all processors have vectors.
+@numba.njit(inline="always")
+def lower_float(word):
+    """The upper 24 bits of the lower half of a word."""
+    return np.float32(np.int32((word & LOW) >> _BYTE))
+
+
+@numba.njit(inline="always")
+def upper_float(word):
+    """The upper 24 bits of a word."""
+    return np.float32(np.int32(word >> _UPPER))
+
+
 @by_parts(uint64, uint64, uint64, _WORDS, exact=True)
 def words(part, parts, low, high, key, words):
     """The stream from block (low, high) on; whole blocks."""
-    pieces = (words.size // 4 + _BLOCKS - 1) // _BLOCKS
+    pieces = (words.size // 4 + BLOCKS - 1) // BLOCKS
     first, last = chunk_range(part, parts, pieces, 1)
     for piece in range(first, last):
-        start = np.int64(piece) * _BLOCKS
-        count = min(_BLOCKS, words.size // 4 - start)
-        _fill(low, high, key, start, count, words[4 * start :])
+        start = np.int64(piece) * BLOCKS
+        count = min(BLOCKS, words.size // 4 - start)
+        fill_blocks(low, high, key, start, count, words[4 * start :])
 
 
 @by_parts(uint64, uint64, uint64, float32, float32, VECTOR, exact=True)
@@ -89,19 +102,16 @@ def scaled_floats(part, parts, low, high, key, scale, offset, result):
 
     `result` has an even number of elements. The words stay in the cache.
     """
-    words = np.empty(4 * _BLOCKS, np.uint64)
+    words = np.empty(4 * BLOCKS, np.uint64)
     count = result.size // 2
     first, last = chunk_range(part, parts, (count + words.size - 1) // words.size, 1)
     for piece in range(first, last):
         start = np.int64(piece) * words.size
         size = min(words.size, count - start)
-        _fill(low, high, key, start // 4, (size + 3) // 4, words)
+        fill_blocks(low, high, key, start // 4, (size + 3) // 4, words)
         for i in range(size):
-            # By way of integers of 32 bits, for which all processors have vectors.
-            lower = np.int32((words[i] & _LOW) >> _BYTE)
-            upper = np.int32(words[i] >> _UPPER)
-            result[2 * (start + i)] = np.float32(lower) * _UNIT * scale + offset
-            result[2 * (start + i) + 1] = np.float32(upper) * _UNIT * scale + offset
+            result[2 * (start + i)] = lower_float(words[i]) * UNIT * scale + offset
+            result[2 * (start + i) + 1] = upper_float(words[i]) * UNIT * scale + offset
 
 
 @by_parts(VECTOR, _FLAGS, float32, VECTOR, exact=True)

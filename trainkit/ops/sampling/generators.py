@@ -188,7 +188,22 @@ class Generator(Trackable, DrawSource):
         if REPLICAS or trace_state.THREAD.traces:
             return self._drawn(primitive, dims, sizes, settings)
         with _TURN:  # threads that read one state would draw the same numbers
-            return self._drawn(primitive, dims, sizes, settings)
+            return self._drawn_at_once(primitive, dims, sizes, settings)
+
+    def _drawn_at_once(
+        self, primitive: Any, dims: Any, sizes: Any, settings: dict[str, Any]
+    ) -> Tensor:
+        variable = self.state
+        local_state = state_here(variable._read())
+        values, state = primitive(local_state, *sizes, shape=dims, **settings)
+        array = state._array
+        # a state has the shape and dtype of the one before: all that `assign` would look at
+        if type(variable) is Variable and type(array) is type(variable._value._array) is np.ndarray:
+            variable._take(array)
+        else:
+            variable.assign(state)
+        result: Tensor = values
+        return result
 
     def _drawn(self, primitive: Any, dims: Any, sizes: Any, settings: dict[str, Any]) -> Tensor:
         stored_state = self.state.value()

@@ -24,7 +24,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
-from trainkit.kernels.random import random_tuned
+from trainkit.kernels.random import draws_tuned, random_tuned
 from trainkit.ops.arrays.shaping import filled
 
 random_gpu = DeferredModule("trainkit.kernels.random.random_gpu")
@@ -334,8 +334,13 @@ def working(dtype: str) -> Any:
     return np.float64 if dtype == "float64" else np.float32
 
 
+@functools.lru_cache(maxsize=1024)
 def count_of(shape: tuple[int, ...]) -> int:
-    """The number of elements."""
+    """The number of elements.
+
+    Raises:
+        ShapeError: there are more than an array can have.
+    """
     shapes.bounded("random numbers", *shape)
     return math.prod(shape)
 
@@ -372,6 +377,20 @@ def _of_all(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return tuned
 
 
+def _uniform_by_kernel(
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    rows: Any = None,
+    scale: float = 1.0,
+    offset: float = 0.0,
+) -> Any:
+    if rows is not None or dtype != "float32":
+        return None
+    return draws_tuned.uniform(state, filled(shape, sizes), scale, offset)
+
+
 def _uniform_on_gpu(
     xp: ArrayModule,
     state: Array,
@@ -387,7 +406,11 @@ def _uniform_on_gpu(
     return _shape(draws and (_rescale(draws[0], scale, offset), draws[1]), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_uniform_on_gpu),)))
+@primitive(
+    drawn,
+    semantics=RANDOM,
+    tuned=Tuned(_uniform_by_kernel, on_gpu=(_of_all(_uniform_on_gpu),), exact=True),
+)
 def philox_uniform(
     xp: ArrayModule,
     state: Array,
@@ -411,13 +434,23 @@ def philox_uniform(
     return _in_shape(flat, dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
+def _normal_by_kernel(state: Array, *sizes: Array, shape: Any, dtype: str, rows: Any = None) -> Any:
+    if rows is not None or dtype != "float32":
+        return None
+    return draws_tuned.normal(state, filled(shape, sizes))
+
+
 def _normal_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
     return _shape(random_gpu.normal(xp, state, count_of(dims), kind), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_normal_on_gpu),)))
+@primitive(
+    drawn,
+    semantics=RANDOM,
+    tuned=Tuned(_normal_by_kernel, on_gpu=(_of_all(_normal_on_gpu),), exact=True),
+)
 def philox_normal(
     xp: ArrayModule,
     state: Array,
@@ -432,6 +465,16 @@ def philox_normal(
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
+def _integers_by_kernel(
+    state: Array, *sizes: Array, shape: Any, dtype: str, low: int, high: int, rows: Any = None
+) -> Any:
+    if rows is not None:
+        return None
+    return draws_tuned.integers(
+        state, filled(shape, sizes), low, high, dtypes.as_dtype(dtype).dtype
+    )
+
+
 def _integers_on_gpu(
     xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str, low: int, high: int
 ) -> Any:
@@ -440,7 +483,11 @@ def _integers_on_gpu(
     return _shape(random_gpu.integers(xp, state, count_of(dims), low, high, kind), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_integers_on_gpu),)))
+@primitive(
+    drawn,
+    semantics=RANDOM,
+    tuned=Tuned(_integers_by_kernel, on_gpu=(_of_all(_integers_on_gpu),), exact=True),
+)
 def philox_integers(
     xp: ArrayModule,
     state: Array,
@@ -595,8 +642,10 @@ def philox_kept(
 def philox_state(xp: ArrayModule, seed: Array) -> Array:
     """The state of the stream that two integers of a stateless call name."""
     first, second = (int(n) for n in seed)
-    key = rng.bits(first % (1 << 64), second % (1 << 64), 1)[0]
-    return xp.asarray(np.array([0, 0, key], np.uint64))
+    key, counter = first % (1 << 64), second % (1 << 64)
+    compiled = random_tuned.words(key, counter, 1) if xp is np else None
+    word = rng.bits(key, counter, 1) if compiled is None else compiled
+    return xp.asarray(np.array([0, 0, word[0]], np.uint64))
 
 
 @primitive(drawn, semantics=RANDOM)

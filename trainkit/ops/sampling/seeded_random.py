@@ -174,7 +174,7 @@ def uniform(
 
 
 def _uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, source: Any) -> Tensor:
-    if dtypes.as_dtype(dtype).is_integer:
+    if dtype != "float32" and dtypes.as_dtype(dtype).is_integer:
         if maxval is None:
             raise InvalidArgumentError(
                 "random.uniform: integers need maxval, which they stay below"

@@ -19,6 +19,8 @@ from trainkit.ops.math.rounding import nextafter
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import rows_for
 
+_NUMBER = int | float  # made once: each call would make it anew
+
 
 class DrawSource:
     """What draws numbers: a generator, or a state that stays where it is."""
@@ -74,15 +76,15 @@ def truncated_normal(
 
 def _scale(unit: Tensor, offset: Any, scale: Any) -> Tensor:
     """`unit * scale + offset`, leaving out what changes nothing."""
-    if not (isinstance(scale, int | float) and scale == 1):
+    if not (isinstance(scale, _NUMBER) and scale == 1):
         unit = multiply(unit, _like(scale, unit))
-    if not (isinstance(offset, int | float) and offset == 0):
+    if not (isinstance(offset, _NUMBER) and offset == 0):
         unit = add(unit, _like(offset, unit))
     return unit
 
 
 def _like(value: Any, tensor: Tensor) -> Any:
-    if isinstance(value, int | float):
+    if isinstance(value, _NUMBER):
         return value
     return cast(convert_to_tensor(value), tensor.dtype)
 
@@ -92,16 +94,17 @@ def uniform(
 ) -> Tensor:
     """Numbers in [minval, maxval); see `random.uniform`."""
     dtype_name = float_type(dtype, "uniform")
-    if isinstance(minval, int | float) and isinstance(maxval, int | float):
-        width = maxval - minval
+    if isinstance(minval, _NUMBER) and isinstance(maxval, _NUMBER):
         if dtype_name in ("float32", "float64"):
             # With the draw: a pass over a large weight takes as long as that, new memory longer.
-            bounds = {"scale": float(width), "offset": float(minval)}
-            scaled = source.draw(philox.philox_uniform, shape, dtype=dtype_name, **bounds)
+            scale, offset, last = _bounds(minval, maxval, dtype_name)
+            scaled = source.draw(
+                philox.philox_uniform, shape, dtype=dtype_name, scale=scale, offset=offset
+            )
         else:
             unit = source.draw(philox.philox_uniform, shape, dtype=dtype_name)
-            scaled = _scale(unit, minval, width)
-        last = _last_below(minval, maxval, dtypes.as_dtype(dtype_name).dtype.type)
+            scaled = _scale(unit, minval, maxval - minval)
+            last = _last_below(minval, maxval, dtype_name)
         return scaled if last is None else minimum(scaled, last)
     unit = source.draw(philox.philox_uniform, shape, dtype=dtype_name)
     low, high = _like(minval, unit), _like(maxval, unit)
@@ -112,8 +115,15 @@ def uniform(
 
 
 @functools.lru_cache(256)
-def _last_below(minval: float, maxval: float, kind: Any) -> float | None:
+def _bounds(minval: float, maxval: float, dtype_name: str) -> tuple[float, float, float | None]:
+    """What draws are multiplied by, what is added to them, and what `_last_below` gives."""
+    return float(maxval - minval), float(minval), _last_below(minval, maxval, dtype_name)
+
+
+@functools.lru_cache(256)
+def _last_below(minval: float, maxval: float, dtype_name: str) -> float | None:
     """The number before `maxval`, where rounding lifts draws to that one; `None` elsewhere."""
+    kind = dtypes.as_dtype(dtype_name).dtype.type
     low, bound, largest = kind(minval), kind(maxval), np.nextafter(kind(1), kind(0))
     width = kind(maxval - minval)
     # A graph rounds short floats once, at the end, and single operations after each step.
