@@ -102,6 +102,8 @@ def range(
         array([1. , 1.5], dtype=float32)
     """
     if limit is None:
+        if type(start) is int and type(delta) is int and delta == 1:
+            return ops.arange(start, dtype=dtype)
         start, limit = 0, start
     return ops.arange(start, limit, delta, dtype=dtype)
 
@@ -124,6 +126,9 @@ def linspace(
         >>> tk.linspace(0.0, 1.0, 5).numpy()
         array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
+    if type(start) is type(stop) is float and type(num) is int:
+        line: Tensor = ops.linspace(start, stop, num, axis=axis)
+        return line
     ends = convert_to_tensor(start), convert_to_tensor(stop)
     dtype = None
     if all(x.dtype.is_integer for x in ends):

@@ -264,6 +264,16 @@ def test_whole_sums_are_as_exact_as_numpys(rng, dtype, shape):
     np.testing.assert_allclose(tk.reduce_mean(tk.constant(x)).numpy(), x.mean(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1023, 1024, 1032, 1056, 12_288, 16_384, 16_416, 3_200_000])
+def test_sums_by_quarters_have_the_bits_of_numpy(mode, rng, size):
+    x = (rng.normal(size=size) * 10.0 ** rng.integers(-3, 4, size)).astype("float32")
+    total = reductions_tuned._sum_in_pairs(x)
+    assert type(total) is np.float32
+    assert total.tobytes() == np.add.reduce(x).tobytes()
+    zeros = np.full(size, -0.0, "float32")
+    assert not np.signbit(reductions_tuned._sum_in_pairs(zeros))
+
+
 def test_whole_sums_of_other_arrays_are_left_to_numpy():
     x = np.ones((200, 200), "float32")
     assert reductions_tuned.axis_sum(x, (0, 0), False) is None

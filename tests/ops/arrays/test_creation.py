@@ -93,6 +93,44 @@ def test_linspace_agrees_with_numpy(start, stop, num, endpoint):
     )
 
 
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [(0.0, 1.0), (0.1, 0.7), (-3.0, 5.0), (2.0, 2.0), (1e30, -1e30), (0.0, np.inf), (0.0, 3e38)],
+)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 1001])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_linspace_of_numbers_has_the_bits_of_the_operation(start, stop, count):
+    line = ops.linspace(start, stop, count)
+    expected = ops.linspace(tk.constant(start), tk.constant(stop), count)
+    compiled = tk.function(lambda: ops.linspace(start, stop, count))()
+    assert line.dtype == expected.dtype == compiled.dtype == "float32"
+    assert line.numpy().tobytes() == expected.numpy().tobytes() == compiled.numpy().tobytes()
+
+
+@pytest.mark.usefixtures("double_floatx")
+@pytest.mark.parametrize("count", [1, 5])
+def test_linspace_of_numbers_is_float32_whatever_the_default_is(count):
+    assert ops.linspace(0.0, 1.0, count).dtype == tk.linspace(0.0, 1.0, count).dtype
+
+
+def test_linspace_of_numbers_under_tensorflows_name():
+    assert tk.linspace(0.0, 1.0, 3).dtype == "float32"
+    assert tk.linspace(0, 1, 3).dtype == "float64"
+    assert tk.linspace(0.0, 1.0, 1).numpy().tolist() == [0.0]
+    with pytest.raises(InvalidArgumentError, match="num=-1 is negative"):
+        tk.linspace(0.0, 1.0, -1)
+    with pytest.raises(ShapeError, match="more than any memory"):
+        ops.linspace(0.0, 1.0, 2**62)
+
+
+@pytest.mark.parametrize("limit", [5, 5.0, np.int64(5), np.float64(5), True])
+def test_ranges_of_one_number_are_those_of_three(limit):
+    one, three = tk.range(limit), ops.arange(0, limit, 1)
+    assert one.dtype == three.dtype
+    np.testing.assert_array_equal(one.numpy(), three.numpy())
+    assert tk.range(limit, dtype="float64").dtype == "float64"
+
+
 def test_linspace_between_tensors():
     low, high = np.array([0.0, 1.0]), np.array([2.0, 5.0])
     values, step = ops.linspace(low, high, 5, retstep=True, axis=-1)

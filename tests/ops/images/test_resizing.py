@@ -20,6 +20,23 @@ def test_constants_stay_and_the_same_size_changes_nothing(method):
     assert_same(image.resize(IMAGE, (5, 6), method), IMAGE)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_weights_that_are_remembered_serve_each_device_and_tape(device, method, dtype):
+    images = IMAGE.astype(dtype)
+    with tk.device("/cpu:0"):
+        expected = image.resize(images, (7, 4), method).numpy()
+    for _ in range(2):
+        with tk.device(device), tk.GradientTape() as tape:
+            x = tk.constant(images)
+            tape.watch(x)
+            y = image.resize(x, (7, 4), method)
+            gradient = tape.gradient(y, x)
+        assert y.device == gradient.device == x.device
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(gradient.numpy().sum(), np.prod(y.shape), rtol=1e-5)
+
+
 @pytest.mark.parametrize("method", ["bilinear", "bicubic"])
 def test_straight_slopes_stay_straight_inside(method):
     wide = image.resize(RAMP, (4, 16), method).numpy()[0, :, 0]

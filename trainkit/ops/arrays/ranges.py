@@ -7,7 +7,8 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule, current
+from trainkit.core.devices import CPU, Array, ArrayModule, current
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import CREATION, INTEGERS, SIZE_AT_RUN, Absent, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
@@ -174,6 +175,10 @@ def linspace(
         >>> tk.ops.linspace(0.0, 1.0, 5).numpy()
         array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
+    if dtype is None and endpoint is True and retstep is False and axis == 0:
+        line = _line_between(start, stop, num)
+        if line is not None:
+            return line
     num = known_number(num, "linspace")
     if num < 0:
         raise InvalidArgumentError(f"linspace: num={num} is negative")
@@ -189,6 +194,26 @@ def linspace(
         dtype=result_dtype.name,
     )
     return (values, step) if retstep else values
+
+
+_LARGEST = 1e30
+"""Ends beyond are left to the operation, which deals with what overflows."""
+
+
+def _line_between(start: Any, stop: Any, count: Any) -> Tensor | None:
+    """`linspace` of Python floats on the CPU, or `None`: with the bits of the operation."""
+    if not (type(start) is type(stop) is float and type(count) is int and count > 1):
+        return None
+    if not (-_LARGEST < start < _LARGEST and -_LARGEST < stop < _LARGEST and count < 2**31):
+        return None
+    if trace_state.THREAD.traces or current() is not CPU:
+        return None
+    low, high = np.float32(start), np.float32(stop)
+    values = np.arange(count, dtype=np.float32)
+    values *= (high - low) / (count - 1)
+    values += low
+    values[-1] = high  # exactly
+    return wrap(values)
 
 
 def _linspace_rule(

@@ -38,6 +38,9 @@ def cumsum(
         >>> tk.math.cumsum([1.0, 2.0, 3.0], exclusive=True, reverse=True).numpy()
         array([5., 3., 0.], dtype=float32)
     """
+    if type(x) is Tensor and type(axis) is int and not exclusive and not reverse:  # most calls
+        y = cumsum_(x, axis)
+        return y if y.dtype is x.dtype else cast(y, x.dtype)
     x = as_tensor(x)
     return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)
 

@@ -332,10 +332,12 @@ def reshape(x: TensorLike, newshape: Any) -> Tensor:
     >>> reshape([1, 2, 3, 4], (2, -1)).shape.as_list()
     [2, 2]
     """
-    sizes, tensors = sizes_of(newshape, "reshape", free=True)
-    if tensors:
-        dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
-        return dynamic
+    sizes = newshape
+    if type(newshape) is not tuple or not ONLY_INTS.issuperset(map(type, newshape)):
+        sizes, tensors = sizes_of(newshape, "reshape", free=True)
+        if tensors:
+            dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
+            return dynamic
     if sizes and min(sizes) < -1:  # which NumPy would take for -1
         raise ShapeError(
             f"reshape: newshape={sizes}: sizes are 0 or more, and at most one is -1, for what is "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from trainkit.core import nest
 from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor
 from trainkit.core.values.python_signatures import signature_of
 from trainkit.ops.core.dynamic_shapes import later
 
@@ -16,6 +19,20 @@ R = TypeVar("R")
 
 ONE_NODE: dict[str, Callable[..., Any]] = {}
 """The functions by the names under which configs of models know them."""
+
+
+_PLAIN = frozenset((Tensor, np.ndarray, int, float, bool, str, type(None)))
+
+
+def _are_plain(arguments: Iterable[Any]) -> bool:
+    """Whether arguments surely hold no symbol: to flatten nests takes as long as small calls."""
+    for x in arguments:
+        kind = type(x)
+        if kind not in _PLAIN and not (
+            (kind is tuple or kind is list) and _PLAIN.issuperset(map(type, x))
+        ):
+            return False
+    return True
 
 
 def one_node(
@@ -35,6 +52,8 @@ def one_node(
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if _are_plain(args) and _are_plain(kwargs.values()):
+                return function(*args, **kwargs)
             symbol = symbol_in((args, kwargs))
             if symbol is None:
                 return function(*args, **kwargs)
@@ -78,7 +97,10 @@ def sizes_later(
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not any(isinstance(x, SymbolicTensor) for x in nest.flatten((args, kwargs))):
+            plain = _are_plain(args) and _are_plain(kwargs.values())
+            if plain or not any(
+                isinstance(x, SymbolicTensor) for x in nest.flatten((args, kwargs))
+            ):
                 return function(*args, **kwargs)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()

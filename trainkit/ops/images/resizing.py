@@ -6,14 +6,16 @@ Along each axis a new pixel is a weighted sum of old ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from trainkit.core import nest, shapes
+from trainkit.core.devices import CPU, current
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import Tensor, wrap
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.one_node import sizes_later
@@ -35,10 +37,17 @@ def _resize(x: Tensor, size: tuple[int, int], method: str, antialias: bool) -> T
     shapes.bounded("resize", x.shape[0] or 1, *size, x.shape[3] or 1)
     if method == "nearest":
         for axis, old, new in ((1, height, size[0]), (2, width, size[1])):
-            nearest = np.minimum(np.floor((np.arange(new) + 0.5) * np.float32(old / new)), old - 1)
-            x = take(x, nearest.astype(np.int32), axis=axis)
+            nearest = _nearest_on_cpu(old, new)
+            x = take(x, nearest if current() is CPU else nearest.numpy(), axis=axis)
         return x
     return _as_before(resized_images(computed(x), size, method, antialias), x)
+
+
+@lru_cache(maxsize=256)
+def _nearest_on_cpu(old: int, new: int) -> Tensor:
+    """For each new pixel of an axis the old one that it is."""
+    nearest = np.minimum(np.floor((np.arange(new) + 0.5) * np.float32(old / new)), old - 1)
+    return wrap(nearest.astype(np.int32))
 
 
 def _as_before(y: Tensor, x: Tensor) -> Tensor:

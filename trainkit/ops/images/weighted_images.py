@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from trainkit.core.devices import Array, ArrayModule, current
+from trainkit.core.devices import CPU, Array, ArrayModule, current
 from trainkit.core.dispatch.facets import WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
@@ -75,15 +75,31 @@ def weighted_pixels(
     return xp.matmul(columns, x.reshape(batch, len(rows), width, channels))
 
 
+@lru_cache(maxsize=256)
+def _weights_on_cpu(
+    old: int, new: int, method: str, antialias: bool, transposed: bool, dtype: str
+) -> Tensor:
+    return wrap(_matrix(old, new, method, antialias, transposed, dtype))
+
+
+def _weights_here(*facts: Any) -> Tensor:
+    """The matrix as a tensor of the current device."""
+    device = current()
+    if device is CPU:
+        return _weights_on_cpu(*facts)
+    return wrap(device.xp.asarray(_matrix(*facts)))
+
+
 def _weigh(
     x: Tensor, size: tuple[int, int], method: str, antialias: bool, transposed: bool
 ) -> Tensor:
-    settings: dict[str, Any] = {"method": method, "antialias": antialias, "transposed": transposed}
-    rows, columns = (
-        wrap(current().xp.asarray(_matrix(old, new, **settings, dtype=x.dtype.name)))
-        for old, new in zip(x.shape[1:3], size, strict=True)
+    _, height, width, _ = x.shape
+    settings = method, antialias, transposed, x.dtype.name
+    rows = _weights_here(height, size[0], *settings)
+    columns = _weights_here(width, size[1], *settings)
+    return weighted_pixels(
+        x, rows, columns, method=method, antialias=antialias, transposed=transposed
     )
-    return weighted_pixels(x, rows, columns, **settings)
 
 
 def resized_images(x: Tensor, size: tuple[int, int], method: str, antialias: bool) -> Tensor:

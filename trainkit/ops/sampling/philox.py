@@ -641,11 +641,9 @@ def philox_kept(
 )
 def philox_state(xp: ArrayModule, seed: Array) -> Array:
     """The state of the stream that two integers of a stateless call name."""
-    first, second = (int(n) for n in seed)
-    key, counter = first % (1 << 64), second % (1 << 64)
-    compiled = random_tuned.words(key, counter, 1) if xp is np else None
-    word = rng.bits(key, counter, 1) if compiled is None else compiled
-    return xp.asarray(np.array([0, 0, word[0]], np.uint64))
+    first, second = (int(n) % (1 << 64) for n in seed)
+    key = words(np, np.array([second, 0, first], np.uint64), 1)[0]
+    return xp.asarray(np.array([0, 0, key], np.uint64))
 
 
 @primitive(drawn, semantics=RANDOM)
