@@ -59,10 +59,10 @@ OF_NO_MACHINE = {
         kernels/elementwise/half_elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py LOG2_E _TOP_BITS
         kernels/elementwise/vector_math.py LOG_2_HIGH LOG_2_LOW _LOG_2 _HALF LEAST
-        kernels/random/philox_compiled.py _FIRST _UNIT
+        kernels/random/philox_compiled.py _FIRST UNIT
         kernels/reductions/reductions_compiled.py _SIGN
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
-        kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE
+        kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE _FEWEST_QUARTERED
         kernels/reductions/row_sums_compiled.py _LANES _DEEPEST
         kernels/special/double_math.py _LOG_2_HIGH _LEAST _SHIFT _BIAS _MANTISSA
         kernels/special/double_math.py _EXPONENT_BITS _SQRT_HALF _TINY

@@ -85,7 +85,7 @@ ROWS = (
     ),
     Row(
         "kernels/random/random_tuned.py",
-        "_WORD_NANOSECONDS",
+        "WORD_NANOSECONDS",
         ("random numbers, 8000", "random numbers, 40000", "dropout, 40000", "dropout, 400000"),
         together=True,
     ),
@@ -222,7 +222,7 @@ ROWS = (
     ),
     Row(
         "kernels/random/philox_compiled.py",
-        "_BLOCKS",
+        "BLOCKS",
         ("random numbers, 40000", "random numbers, 400000"),
     ),
     Row(

@@ -6947,8 +6947,8 @@ def _philox_kept(state, *sizes, shape, rate, rows=None):
 
 def _philox_state(seed):
     """The state of the stream that two integers of a stateless call name."""
-    first, second = (int(n) for n in seed)
-    key = _bits(first % (1 << 64), second % (1 << 64), 1)[0]
+    first, second = (int(n) % (1 << 64) for n in seed)
+    key = _words_of_philox(np.array([second, 0, first], np.uint64), 1)[0]
     return np.asarray(np.array([0, 0, key], np.uint64))
 
 

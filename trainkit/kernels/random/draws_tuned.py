@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core.rng import WORD_BITS, WORDS_PER_BLOCK
 from trainkit.core.shapes import bounded
 from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.random.random_tuned import WORD_NANOSECONDS
 from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
@@ -23,8 +24,6 @@ _FILE = "random.draws_compiled"
 UNIFORM = Family("uniform_draw", _FILE, "uniform_draw", exact=True, alone=True)
 _INTEGERS = Family("integer_draw", _FILE, "integer_draw", exact=True, alone=True)
 _SHORT_INTEGERS = Family("short_integer_draw", _FILE, "short_integer_draw", exact=True, alone=True)
-_WORD_NANOSECONDS = 1.0
-"""What a word takes on one core, of which two floats are made."""
 # arrays: NumPy takes its own numbers as slowly as it makes arrays of them
 _ONE, _MINUS_TWO, _TURN = (np.array(number, _F32) for number in (1, -2, 2 * np.pi))
 
@@ -53,7 +52,7 @@ def uniform(
     if run is None or not state.flags.c_contiguous:
         return None
     floats, following = np.empty(dims, _F32), np.empty(3, _U64)
-    work = shared(_WORD_NANOSECONDS / 2 * count)
+    work = shared(WORD_NANOSECONDS / 2 * count)
     run(*work, state, following, block_count, scale, offset, floats.reshape(-1))
     return floats, following
 
@@ -107,7 +106,7 @@ def integers(
     if run is None or not state.flags.c_contiguous:
         return None
     numbers, following = np.empty(dims, kind), np.empty(3, _U64)
-    work = shared(_WORD_NANOSECONDS * count)
+    work = shared(WORD_NANOSECONDS * count)
     width, lowest = (high - low) & WORD_BITS, low & WORD_BITS  # a width of 2**64 is 0
     block_count = max(1, -(-count // WORDS_PER_BLOCK))
     run(*work, state, following, block_count, width, lowest, numbers.reshape(-1))

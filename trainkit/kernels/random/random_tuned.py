@@ -29,7 +29,7 @@ DROPPED = kernel_family.Family(
 
 FEWEST_DROPPED = 1 << 10
 """Smaller arrays are left to NumPy without a further look."""
-_WORD_NANOSECONDS = 1.0
+WORD_NANOSECONDS = 1.0
 """What a word takes on one core, of which two floats are made."""
 
 
@@ -45,7 +45,7 @@ def words(key: int, counter: int, count: int) -> Array | None:
     if run is None:
         return None
     stream_words = np.empty((count + 3) // 4 * 4, np.uint64)
-    work = shared(_WORD_NANOSECONDS * count)
+    work = shared(WORD_NANOSECONDS * count)
     run(*work, counter & WORD_BITS, counter >> 64 & WORD_BITS, key & WORD_BITS, stream_words)
     return stream_words[:count]
 
@@ -69,7 +69,7 @@ def scaled_floats(
     block, inside = divmod(first, 2 * WORDS_PER_BLOCK)
     counter += block
     floats = np.empty((inside + count + 1) // 2 * 2, np.float32)
-    work = shared(_WORD_NANOSECONDS / 2 * count)
+    work = shared(WORD_NANOSECONDS / 2 * count)
     start = counter & WORD_BITS, counter >> 64 & WORD_BITS, key & WORD_BITS
     run(*work, *start, scale, offset, floats)
     # the array itself where all of it is wanted: a view would not own its memory
