@@ -59,7 +59,7 @@ OF_NO_MACHINE = {
         kernels/elementwise/half_elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py LOG2_E _TOP_BITS
         kernels/elementwise/vector_math.py LOG_2_HIGH LOG_2_LOW _LOG_2 _HALF LEAST
-        kernels/random/philox_compiled.py _FIRST UNIT
+        kernels/random/philox_compiled.py _FIRST _UNIT
         kernels/reductions/reductions_compiled.py _SIGN
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
         kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE _FEWEST_QUARTERED

@@ -14,11 +14,10 @@ from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.random.philox_compiled import (
     BLOCKS,
     LOW,
-    UNIT,
     fill_blocks,
     high_word,
     lower_float,
-    upper_float,
+    write_pairs,
 )
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -49,11 +48,9 @@ def uniform_draw(part, parts, state, following, block_count, scale, offset, resu
         size = min(words.size, count - start)
         fill_blocks(state[0], state[1], state[2], start // 4, (size + 3) // 4, words)
         pairs = min(size, result.size // 2 - start)
-        for i in range(pairs):
-            result[2 * (start + i)] = lower_float(words[i]) * UNIT * scale + offset
-            result[2 * (start + i) + 1] = upper_float(words[i]) * UNIT * scale + offset
+        write_pairs(words, pairs, scale, offset, result, start)
         if pairs < size:  # of the last word one half
-            result[2 * (start + pairs)] = lower_float(words[pairs]) * UNIT * scale + offset
+            result[2 * (start + pairs)] = lower_float(words[pairs]) * scale + offset
 
 
 def _integer_draw(kind, number):

@@ -27,7 +27,7 @@ _STEPS = [
 _FLAGS, _WORDS = boolean[::1], uint64[::1]
 BLOCKS = 64
 """Blocks of four words that are made at a time."""
-UNIT = np.float32(1.0 / (1 << 24))
+_UNIT = np.float32(1.0 / (1 << 24))
 _UPPER = _WORD(40)
 _BYTE = _WORD(8)
 
@@ -75,14 +75,22 @@ def fill_blocks(low, high, key, block, count, words):
 # By way of integers of 32 bits, for which all processors have vectors.
 @numba.njit(inline="always")
 def lower_float(word):
-    """The upper 24 bits of the lower half of a word."""
-    return np.float32(np.int32((word & LOW) >> _BYTE))
+    """The upper 24 bits of the lower half of a word, as a float in [0, 1)."""
+    return np.float32(np.int32((word & LOW) >> _BYTE)) * _UNIT
 
 
 @numba.njit(inline="always")
-def upper_float(word):
-    """The upper 24 bits of a word."""
-    return np.float32(np.int32(word >> _UPPER))
+def _upper_float(word):
+    """The same of the upper half."""
+    return np.float32(np.int32(word >> _UPPER)) * _UNIT
+
+
+@numba.njit(inline="always")
+def write_pairs(words, count, scale, offset, result, start):
+    """The two floats of each of `count` words, scaled and moved, from pair `start` on."""
+    for i in range(count):
+        result[2 * (start + i)] = lower_float(words[i]) * scale + offset
+        result[2 * (start + i) + 1] = _upper_float(words[i]) * scale + offset
 
 
 @by_parts(uint64, uint64, uint64, _WORDS, exact=True)
@@ -109,9 +117,7 @@ def scaled_floats(part, parts, low, high, key, scale, offset, result):
         start = np.int64(piece) * words.size
         size = min(words.size, count - start)
         fill_blocks(low, high, key, start // 4, (size + 3) // 4, words)
-        for i in range(size):
-            result[2 * (start + i)] = lower_float(words[i]) * UNIT * scale + offset
-            result[2 * (start + i) + 1] = upper_float(words[i]) * UNIT * scale + offset
+        write_pairs(words, size, scale, offset, result, start)
 
 
 @by_parts(VECTOR, _FLAGS, float32, VECTOR, exact=True)
