@@ -77,6 +77,15 @@ ROWS_WITHOUT_GRADIENT = [
     case("pivots_to_permutation", op("pivots_to_permutation"), PIVOTS),
     case("one_hot", op("one_hot"), BITS[0], num_classes=6, axis=-1, dtype="float32"),
     case("one_hot", op("one_hot"), BITS[0], num_classes=6, axis=0, dtype="bool"),
+    *[
+        case(
+            "positions_from_start", op("positions_from_start"), *inputs, operation="gather_nd", **s
+        )
+        for inputs, s in (
+            ((PIVOTS, normal(3, 4)), {"axis": 1, "rows": False}),
+            ((PIVOTS[0], normal(3, 4, 5)), {}),
+        )
+    ],
     case("sparsemax_weights", op("sparsemax_weights"), ROWS, axis=-2),
     case("view", op("view"), normal(3, 4), dtype="int32"),
     case("view", op("view"), normal(2), dtype="uint64"),

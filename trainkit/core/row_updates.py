@@ -22,10 +22,11 @@ class RowUpdates:
         """Take a new value."""
         raise NotImplementedError
 
-    def _scatter(self, scatter: Any, indices: Any, updates: Any) -> Any:
+    def _scatter(self, name: str, scatter: Any, indices: Any, updates: Any) -> Any:
         old = self._read()
         updates = convert_to_tensor(updates, dtype_hint=old.dtype)
-        return self.assign(scatter(old, convert_to_tensor(indices), updates))
+        rows = late_ops.positions_from_start(convert_to_tensor(indices), old, operation=name)
+        return self.assign(scatter(old, rows, updates))
 
     def _with_rows(self, name: str, scatter: Any, slices: Any) -> Any:
         """Change the rows at `slices.indices` by `slices.values`."""
@@ -34,7 +35,7 @@ class RowUpdates:
                 f"Variable.{name} takes tk.IndexedSlices(values, indices), got {slices!r}"
             )
         rows = convert_to_tensor(slices.indices)[..., None]
-        return self._scatter(scatter, rows, slices.values)
+        return self._scatter(name, scatter, rows, slices.values)
 
     # ------------------------------------------------------------------ rows
 
@@ -94,34 +95,39 @@ class RowUpdates:
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Set the entries at `indices` (n, k) to `updates` (n, ...); of equal places the last."""
-        return self._scatter(late_ops.scatter_update, indices, updates)
+        return self._scatter("scatter_nd_update", late_ops.scatter_update, indices, updates)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Add `updates` (n, ...) to the entries at `indices` (n, k); equal indices add up."""
-        return self._scatter(late_ops.scatter_nd_add, indices, updates)
+        return self._scatter("scatter_nd_add", late_ops.scatter_nd_add, indices, updates)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Subtract `updates` (n, ...) from the entries at `indices` (n, k)."""
-        return self._scatter(late_ops.scatter_nd_add, indices, late_ops.negative(updates))
+        return self._scatter(
+            "scatter_nd_sub", late_ops.scatter_nd_add, indices, late_ops.negative(updates)
+        )
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Raise the entries at `indices` (n, k) to `updates` (n, ...)."""
-        return self._scatter(late_ops.scatter_max, indices, updates)
+        return self._scatter("scatter_nd_max", late_ops.scatter_max, indices, updates)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Lower the entries at `indices` (n, k) to `updates` (n, ...)."""
-        return self._scatter(late_ops.scatter_min, indices, updates)
+        return self._scatter("scatter_nd_min", late_ops.scatter_min, indices, updates)
 
     # ------------------------------------------------------------------ reading
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """The rows at `indices`, of any shape; gradients reach the variable."""
-        rows: Tensor = late_ops.take(self._read(), convert_to_tensor(indices), axis=0)
+        rows: Tensor = late_ops.take(self._read(), convert_to_tensor(indices), axis=0, wrap=False)
         return rows
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The entries at `indices` (..., k); gradients reach the variable."""
-        entries: Tensor = late_ops.gather_nd(self._read(), convert_to_tensor(indices))
+        value = self._read()
+        rows = convert_to_tensor(indices)
+        rows = late_ops.positions_from_start(rows, value, operation="gather_nd")
+        entries: Tensor = late_ops.gather_nd(value, rows)
         return entries
 
 

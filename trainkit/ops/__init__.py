@@ -42,6 +42,7 @@ from trainkit.ops.core.control_flow import scan as scan
 from trainkit.ops.core.control_flow import switch as switch
 from trainkit.ops.core.control_flow import while_loop as while_loop
 from trainkit.ops.core.vectorized_map import vectorized_map as vectorized_map
+from trainkit.ops.indexing import counted_positions as counted_positions
 from trainkit.ops.indexing import item_assignment as item_assignment
 from trainkit.ops.indexing.dynamic_slice import slice as slice
 from trainkit.ops.indexing.dynamic_slice import slice_update as slice_update

@@ -4172,46 +4172,6 @@ def _weighted_pixels(x, rows, columns, *, method, antialias, transposed):
     return np.matmul(columns, x.reshape(batch, len(rows), width, channels))
 
 
-# ops.indexing.dynamic_slice
-
-
-def _block_of_dynamic_slice(dims, start, sizes, op):
-    """Slices for a block of `sizes` at `start`; -1 is the rest of the axis."""
-    if len(start) != len(dims) or len(sizes) != len(dims):
-        raise GraphError(
-            f"{op}: a tensor of shape {tuple(dims)} needs {len(dims)} start indices and sizes, got "
-            f"{tuple(start)} and {tuple(sizes)}"
-        )
-    block = []
-    for axis, (n, a, k) in enumerate(zip(dims, start, sizes, strict=True)):
-        end = n if k == -1 else a + k
-        if not 0 <= a <= end <= n:
-            raise GraphError(
-                f"{op}: positions {a} to {end} of axis {axis} are outside of a tensor of shape "
-                f"{tuple(dims)}"
-            )
-        block.append(slice(a, end))
-    return tuple(block)
-
-
-def _slice(x, *live, start, sizes):
-    """A block of the tensor; scalar tensors stand for the `None`s of `start`."""
-    return x[_block_of_dynamic_slice(x.shape, _filled(start, live), sizes, "slice")]
-
-
-def _slice_like(x, like, *live, start):
-    """A block of the tensor as large as `like`, whose values are not looked at."""
-    return x[_block_of_dynamic_slice(x.shape, _filled(start, live), like.shape, "slice")]
-
-
-def _slice_update(x, updates, *live, start):
-    """The tensor with a block of it replaced."""
-    block = _block_of_dynamic_slice(x.shape, _filled(start, live), updates.shape, "slice_update")
-    out = np.array(x)
-    out[block] = updates
-    return out
-
-
 # ops.indexing.gathering
 
 
@@ -4346,7 +4306,7 @@ def _plain(array):
 def _gather_nd(x, indices):
     """The slices of `x` at the rows of `indices`."""
     sizes = x.shape[: _depth_of(x, indices, "gather_nd")]
-    if sizes and x.flags.c_contiguous and _counts_from_start(indices, sizes):
+    if sizes and x.flags.c_contiguous and _has_rows_inside(indices, sizes):
         rows = x.reshape((math.prod(sizes), *x.shape[len(sizes) :]))
         return rows.take(_row_numbers(indices, sizes), axis=0)
     where = _rows_as_index(x, indices, "gather_nd")
@@ -4392,7 +4352,7 @@ def _flat_rows(out, indices, values, op):
 def _flat_positions_of_gathering(x, indices, op):
     """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
     sizes = x.shape[: indices.shape[-1]]
-    if sizes and _counts_from_start(indices, sizes):
+    if sizes and _has_rows_inside(indices, sizes):
         return _row_numbers(indices, sizes)
     where = _rows_as_index(x, indices, op)
     flat = np.zeros(where[0].shape, np.int64)
@@ -4401,7 +4361,7 @@ def _flat_positions_of_gathering(x, indices, op):
     return flat
 
 
-def _counts_from_start(indices, sizes):
+def _has_rows_inside(indices, sizes):
     """Whether all positions (..., k) of NumPy are integers in [0, size) of their axes."""
     if indices.dtype.kind not in "iu":
         return False
@@ -4430,6 +4390,68 @@ def _unravel_index(indices, *, shape):
         axis_positions.append((left % n).astype(indices.dtype))
         left = left // n
     return tuple(reversed(axis_positions))
+
+
+# ops.indexing.counted_positions
+
+
+def _positions_from_start(indices, x, *, operation, axis=0, rows=True):
+    """`indices` as int32 or int64, if all count from the start of their axes."""
+    wide = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
+    if not rows:
+        _check_range(wide, x.shape[axis], 0, operation, "GatherV2")
+        return wide
+    dims = x.shape[axis:]
+    depth = _depth_of(_Spec(dims, "float32"), _Spec(wide.shape, "int64"), operation)
+    if depth and not _has_rows_inside(wide, dims[:depth]):
+        outside = ((wide < 0) | (wide >= np.asarray(dims[:depth]))).any(axis=-1)
+        row_index = tuple(np.argwhere(outside)[0].tolist())
+        at = ",".join(map(str, row_index))
+        raise GraphError(
+            f"{operation}: indices[{at}] = {wide[row_index].tolist()} does not index into shape "
+            f"{list(dims)}"
+        )
+    return wide
+
+
+# ops.indexing.dynamic_slice
+
+
+def _block_of_dynamic_slice(dims, start, sizes, op):
+    """Slices for a block of `sizes` at `start`; -1 is the rest of the axis."""
+    if len(start) != len(dims) or len(sizes) != len(dims):
+        raise GraphError(
+            f"{op}: a tensor of shape {tuple(dims)} needs {len(dims)} start indices and sizes, got "
+            f"{tuple(start)} and {tuple(sizes)}"
+        )
+    block = []
+    for axis, (n, a, k) in enumerate(zip(dims, start, sizes, strict=True)):
+        end = n if k == -1 else a + k
+        if not 0 <= a <= end <= n:
+            raise GraphError(
+                f"{op}: positions {a} to {end} of axis {axis} are outside of a tensor of shape "
+                f"{tuple(dims)}"
+            )
+        block.append(slice(a, end))
+    return tuple(block)
+
+
+def _slice(x, *live, start, sizes):
+    """A block of the tensor; scalar tensors stand for the `None`s of `start`."""
+    return x[_block_of_dynamic_slice(x.shape, _filled(start, live), sizes, "slice")]
+
+
+def _slice_like(x, like, *live, start):
+    """A block of the tensor as large as `like`, whose values are not looked at."""
+    return x[_block_of_dynamic_slice(x.shape, _filled(start, live), like.shape, "slice")]
+
+
+def _slice_update(x, updates, *live, start):
+    """The tensor with a block of it replaced."""
+    block = _block_of_dynamic_slice(x.shape, _filled(start, live), updates.shape, "slice_update")
+    out = np.array(x)
+    out[block] = updates
+    return out
 
 
 # ops.indexing.index_keys
@@ -8043,6 +8065,7 @@ OPERATIONS.update(
         "pinv": _pinv,
         "pivots_to_permutation": _pivots_to_permutation,
         "polygamma": _polygamma,
+        "positions_from_start": _positions_from_start,
         "power": np.power,
         "prod": _prod,
         "put_item": _put_item,

@@ -18,6 +18,7 @@ from trainkit.ops import in_top_k as _in_top_k
 from trainkit.ops.arrays.sorting import TopK
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.indexing.counted_positions import positions_from_start
 from trainkit.ops.indexing.nd_scattering import scatter_nd as scatter_nd
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_add as tensor_scatter_nd_add
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_max as tensor_scatter_nd_max
@@ -65,7 +66,11 @@ def tensor_scatter_nd_update(
         >>> tk.tensor_scatter_nd_update([1, 1, 1], [[0], [2]], [5, 6]).numpy()
         array([5, 1, 6], dtype=int32)
     """
-    return ops.scatter_update(tensor, indices, updates)
+    target = convert_to_tensor(tensor)
+    rows = positions_from_start(
+        convert_to_tensor(indices), target, operation="tensor_scatter_nd_update"
+    )
+    return ops.scatter_update(target, rows, updates)
 
 
 def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Any:

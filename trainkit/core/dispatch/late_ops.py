@@ -33,6 +33,7 @@ minimum: Any
 multiply: Any
 negative: Any
 ones_like: Any
+positions_from_start: Any
 real: Any
 reciprocal: Any
 reshape: Any

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
@@ -27,9 +25,10 @@ from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later, later
 from trainkit.ops.indexing.bad_indices import gathered, ignores
+from trainkit.ops.indexing.counted_positions import positions_from_start
 from trainkit.ops.indexing.gathering import gather as gather_
 from trainkit.ops.indexing.gathering import gather_nd as gather_nd_
-from trainkit.ops.indexing.gathering import take, take_along_axis
+from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
 
@@ -76,9 +75,8 @@ def gather(
     lead, n = sizes[:batch], sizes[batch]
     count = math.prod(lead)
     flat = reshape(moved, (count * n, *sizes[batch + 1 :]))
-    if not isinstance(indices, SymbolicTensor):
-        _check_range(indices, n)
-    picked = take(flat, _rows(indices, lead, n, params), axis=0)
+    indices = positions_from_start(indices, moved, operation="gather", axis=batch, rows=False)
+    picked = gather_(flat, _rows(indices, lead, n, params), axis=0)
     if axis == batch:
         return picked
     return moveaxis(
@@ -114,20 +112,6 @@ def _batch_axes(batch_dims: int, indices: Tensor) -> int:
     return int(batch_dims) if batch_dims >= 0 else len(indices.shape) + int(batch_dims)
 
 
-def _check_range(indices: Tensor, size: int) -> None:
-    values = np.asarray(indices._host_view())
-    # Two passes without new arrays; where the bad ones are is looked for when there are some.
-    if not values.size or (values.min() >= 0 and values.max() < size):
-        return
-    bad = np.argwhere((values < 0) | (values >= size))
-    if len(bad):
-        at = tuple(bad[0])
-        where = ",".join(str(i) for i in at)
-        raise InvalidArgumentError(
-            f"indices[{where}] = {values[at]} is not in [0, {size}) [Op:GatherV2]"
-        )
-
-
 def gather_nd(
     params: TensorLike,
     indices: TensorLike,
@@ -152,7 +136,7 @@ def gather_nd(
         array([2, 3], dtype=int32)
     """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
-    lookup: Callable[..., Tensor] = gather_nd_
+    lookup: Callable[..., Tensor] = _lookup
     if bad_indices_policy and ignores(bad_indices_policy, "gather_nd", params, indices):
         lookup = gathered
     if not batch_dims:
@@ -167,6 +151,12 @@ def gather_nd(
     ]
     rows = [cast(c.copy(), indices.dtype) for c in columns]
     return lookup(params, concatenate([*rows, indices], axis=-1))
+
+
+def _lookup(params: Tensor, indices: Tensor) -> Tensor:
+    rows = positions_from_start(indices, params, operation="gather_nd")
+    result: Tensor = gather_nd_(params, rows)
+    return result
 
 
 def _with_batch(indices: Tensor, batch_dims: int) -> Tensor:

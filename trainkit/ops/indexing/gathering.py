@@ -360,7 +360,7 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
         if slices is not None:
             return slices
     sizes = x.shape[: depth_of(x, indices, "gather_nd")]
-    if xp is np and sizes and x.flags.c_contiguous and _counts_from_start(indices, sizes):
+    if xp is np and sizes and x.flags.c_contiguous and has_rows_inside(indices, sizes):
         rows = x.reshape((math.prod(sizes), *x.shape[len(sizes) :]))
         return rows.take(_row_numbers(indices, sizes), axis=0)
     where = rows_as_index(xp, x, indices, "gather_nd")
@@ -432,7 +432,7 @@ def flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
         gpu_positions = rows_gpu.flat_positions(xp, _whole(xp, indices, op), sizes)
         if gpu_positions is not None:
             return gpu_positions
-    elif sizes and _counts_from_start(indices, sizes):
+    elif sizes and has_rows_inside(indices, sizes):
         return _row_numbers(indices, sizes)
     where = rows_as_index(xp, x, indices, op)
     flat = xp.zeros(where[0].shape, np.int64)
@@ -441,7 +441,7 @@ def flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
     return flat
 
 
-def _counts_from_start(indices: Array, sizes: tuple[int, ...]) -> bool:
+def has_rows_inside(indices: Array, sizes: tuple[int, ...]) -> bool:
     """Whether all positions (..., k) of NumPy are integers in [0, size) of their axes."""
     if indices.dtype.kind not in "iu":
         return False

@@ -16,7 +16,8 @@ from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.indexing.bad_indices import ignores, scattered
-from trainkit.ops.indexing.scattering import scatter, scatter_max, scatter_min, scatter_nd_add
+from trainkit.ops.indexing.counted_positions import positions_from_start
+from trainkit.ops.indexing.scattering import scatter_max, scatter_min, scatter_nd_add
 from trainkit.ops.math.elementwise import negative
 
 
@@ -26,7 +27,8 @@ def _scatter(
     tensors = convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
     if policy and ignores(policy, "tensor_scatter_nd", *tensors):
         return scattered(write, *tensors)
-    return write(*tensors)
+    target, rows, values = tensors
+    return write(target, positions_from_start(rows, target, operation="tensor_scatter_nd"), values)
 
 
 def tensor_scatter_nd_max(
@@ -130,8 +132,6 @@ def scatter_nd(
         >>> tk.scatter_nd([[1], [3]], [5, 6], (4,)).numpy()
         array([0, 5, 0, 6], dtype=int32)
     """
-    if not bad_indices_policy:
-        return scatter(indices, updates, plain(shape))
     values = convert_to_tensor(updates)
     start = zeros(plain(shape), values.dtype)
     return tensor_scatter_nd_add(start, indices, values, bad_indices_policy)

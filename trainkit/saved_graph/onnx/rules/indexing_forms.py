@@ -251,6 +251,11 @@ def _gather_nd(to: GraphBuilder, x: Value, indices: Value) -> Value:
     return to.op("GatherND", x, to.cast(indices, "int64"), shape=spec_shape(to))
 
 
+@onnx_form("positions_from_start")
+def _positions_from_start(to: GraphBuilder, indices: Value, x: Value, **settings: Any) -> Value:
+    return to.cast(indices, to.call.specs[0].dtype.name)  # ONNX has no checks
+
+
 @onnx_form("cut_to_sizes")
 def _cut_to_sizes(to: GraphBuilder, x: Value, sizes: Value, dims: Any) -> Value:
     starts = to.known([0] * x.rank, "int64")
