@@ -141,3 +141,9 @@ def test_a_tensor_spec_knows_what_fits():
     assert tk.TensorSpec.from_tensor(tk.ones([2])) == tk.TensorSpec((2,))
     assert tk.TensorSpec.from_spec(spec).name == "x"
     assert len({spec, tk.TensorSpec((None, 3), "float32", name="x")}) == 1
+
+
+@pytest.mark.parametrize("axis", [None, 1.0, "last"])
+def test_an_axis_that_is_no_integer_is_a_type_error_of_the_operation(axis):
+    with pytest.raises(TypeError, match=f"diff: axis must be an integer, got {axis!r}"):
+        tk.ops.diff([1.0, 2.0], axis=axis)

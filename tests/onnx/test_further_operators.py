@@ -354,3 +354,14 @@ def test_items_of_a_batch_are_scanned_as_far_as_they_go(backwards, tmp_path):
 def test_directions_of_other_inputs_raise(tmp_path):
     with pytest.raises(InvalidArgumentError, match="do not fit 1 scan inputs"):
         scan_of_batches(tmp_path, [0, 1])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32"])
+def test_padding_is_no_place_of_the_least_number(tmp_path, dtype):
+    least = -np.inf if dtype == "float32" else np.iinfo(dtype).min
+    settings = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    inputs = [("x", [1, 1, 4, 4], dtype)]
+    model = node(tmp_path, "MaxPool", inputs, outputs="y i", **settings)
+    y, places = model({"x": np.full((1, 1, 4, 4), least, dtype)}).values()
+    assert y.numpy().ravel().tolist() == [least] * 9
+    assert places.numpy().ravel().tolist() == [0, 1, 3, 4, 5, 7, 12, 13, 15]

@@ -79,8 +79,12 @@ def canonical_axis(axis: SupportsIndex, rank: int, op: str = "operation") -> int
 
     Raises:
         ShapeError: `axis` is not in [-rank, rank).
+        TypeError: it is no integer.
     """
-    number = axis.__index__()
+    try:
+        number = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"{op}: axis must be an integer, got {axis!r}") from None
     if not -rank <= number < rank:
         raise ShapeError(
             f"{op}: axis {number} is out of range for a tensor of rank {rank}; "

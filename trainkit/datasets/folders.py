@@ -23,7 +23,7 @@ from trainkit.records.decoding import read_file
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 _CHANNELS = {"rgb": 3, "rgba": 4, "grayscale": 1}
-_WAYS = ("bilinear", "nearest", "bicubic", "lanczos3", "lanczos5")
+_WAYS = ("bilinear", "nearest", "bicubic", "lanczos3", "lanczos5", "area")
 
 
 class _Files:

@@ -203,7 +203,8 @@ def smart_resize(
     Args:
         x: one image (height, width, channels) or a batch of them.
         size: the new height and width.
-        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
+        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"`, `"lanczos5"` or
+            `"area"`.
         data_format: `"channels_last"` or `"channels_first"`.
         **kwargs: `backend_module`, which Keras hands over and nothing depends on here.
 

@@ -1203,7 +1203,10 @@ def _bounded(op, *dims):
 
 def _canonical_axis(axis, rank, op="operation"):
     """`axis` counted from the front."""
-    number = axis.__index__()
+    try:
+        number = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"{op}: axis must be an integer, got {axis!r}") from None
     if not -rank <= number < rank:
         raise GraphError(
             f"{op}: axis {number} is out of range for a tensor of rank {rank}; "
@@ -4397,21 +4400,21 @@ def _unravel_index(indices, *, shape):
 
 def _positions_from_start(indices, x, *, operation, axis=0, rows=True):
     """`indices` as int32 or int64, if all count from the start of their axes."""
-    wide = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
+    integers = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
     if not rows:
-        _check_range(wide, x.shape[axis], 0, operation, "GatherV2")
-        return wide
+        _check_range(integers, x.shape[axis], 0, operation, "GatherV2")
+        return integers
     dims = x.shape[axis:]
-    depth = _depth_of(_Spec(dims, "float32"), _Spec(wide.shape, "int64"), operation)
-    if depth and not _has_rows_inside(wide, dims[:depth]):
-        outside = ((wide < 0) | (wide >= np.asarray(dims[:depth]))).any(axis=-1)
+    depth = _depth_of(_Spec(dims, "float32"), _Spec(integers.shape, "int64"), operation)
+    if depth and not _has_rows_inside(integers, dims[:depth]):
+        outside = ((integers < 0) | (integers >= np.asarray(dims[:depth]))).any(axis=-1)
         row_index = tuple(np.argwhere(outside)[0].tolist())
         at = ",".join(map(str, row_index))
         raise GraphError(
-            f"{operation}: indices[{at}] = {wide[row_index].tolist()} does not index into shape "
-            f"{list(dims)}"
+            f"{operation}: indices[{at}] = {integers[row_index].tolist()} does not index into "
+            f"shape {list(dims)}"
         )
-    return wide
+    return integers
 
 
 # ops.indexing.dynamic_slice

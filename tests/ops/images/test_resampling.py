@@ -88,3 +88,10 @@ def test_shapes_must_fit():
         image.perspective_transform(IMAGE, np.ones((3, 2)), np.ones((4, 2)))
     with pytest.raises(InvalidArgumentError, match="not invertible"):
         image.perspective_transform(IMAGE, np.ones((4, 2)), np.ones((4, 2)))
+
+
+@pytest.mark.parametrize(("shift", "row"), [(1.5, [2, 3, 3, 3]), (-9.5, [1, 0, 1, 2])])
+def test_places_between_two_pixels_are_reflected_before_the_nearest_is_taken(shift, row):
+    x = np.arange(4.0, dtype="float32").reshape(1, 1, 4, 1)
+    moved = image.affine_transform(x, [1, 0, shift, 0, 1, 0, 0, 0], "nearest", "reflect")
+    assert moved.numpy().ravel().tolist() == row  # as in TensorFlow 2.21

@@ -104,8 +104,20 @@ def test_gradients_reach_the_scale():
     assert float(tape.gradient(inner, scale)[0]) == pytest.approx(slope, rel=1e-5)
 
 
+def test_area_takes_the_mean_of_what_a_new_pixel_covers():
+    x = np.arange(12.0, dtype="float32").reshape(1, 2, 6, 1)
+    columns = [(0 + 0.5 * 1) / 1.5, (0.5 * 1 + 2) / 1.5, (3 + 0.5 * 4) / 1.5, (0.5 * 4 + 5) / 1.5]
+    means = np.array(columns, "float32") + 3  # of both rows, which lie 6 apart
+    for call in (
+        lambda: image.resize(x, (1, 4), interpolation="area"),
+        lambda: tk.layers.Resizing(1, 4, interpolation="area")(x),
+        lambda: tk.image.resize(x, (1, 4), "area"),
+    ):
+        np.testing.assert_allclose(call().numpy().ravel(), means, 1e-6)
+
+
 ERRORS = [
-    (lambda: image.resize(IMAGE, (4, 4), "area"), "'area' is none of"),
+    (lambda: image.resize(IMAGE, (4, 4), "gaussian"), "'gaussian' is none of"),
     (lambda: image.resize(IMAGE, (4, 0)), "both above 0"),
     (lambda: image.resize(IMAGE, (4, 4), fill_mode="reflect"), "'reflect' is none of"),
     (

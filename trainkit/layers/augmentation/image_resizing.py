@@ -80,7 +80,8 @@ class Resizing(SizingLayer):
     Args:
         height: of the output, in pixels.
         width: of the output, in pixels.
-        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
+        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"`, `"lanczos5"` or
+            `"area"`.
         crop_to_aspect_ratio: whether to keep the aspect ratio and crop what is too much.
         pad_to_aspect_ratio: whether to keep it and fill what is missing with `fill_value`.
         fill_mode: how: `"constant"`.
@@ -110,7 +111,7 @@ class Resizing(SizingLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(height, width, data_format, **kwargs)
-        methods = ("bilinear", "nearest", "bicubic", "lanczos3", "lanczos5")
+        methods = ("bilinear", "nearest", "bicubic", "lanczos3", "lanczos5", "area")
         self.interpolation = one_of(self, "interpolation", interpolation.lower(), methods)
         self.fill_mode = one_of(self, "fill_mode", fill_mode, ("constant",))
         if crop_to_aspect_ratio and pad_to_aspect_ratio:

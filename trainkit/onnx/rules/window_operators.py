@@ -269,11 +269,15 @@ def _max_pool_with_places(call: NodeCall, y: Tensor, windows: _PoolingWindows) -
         first = base * inner.size + inner[None, ..., None]
     values = ops.stack(list(windows.shifted(windows.padded(y, _lowest(y)))), axis=-1)
     positions = ops.stack(
-        list(windows.shifted(windows.padded(ops.convert_to_tensor(first), 0))), axis=-1
+        list(windows.shifted(windows.padded(ops.convert_to_tensor(first), -1))), axis=-1
     )
-    best = ops.expand_dims(ops.argmax(values, axis=-1), -1)
-    picked = ops.take_along_axis(positions, best, axis=-1)[..., 0]
-    return ChannelsLast(ops.max(values, axis=-1)), ChannelsLast(picked)
+    largest = ops.max(values, axis=-1, keepdims=True)
+    is_largest = ops.logical_or(ops.equal(values, largest), ops.isnan(values))
+    # The padding is as large where all that a window sees is the least number of its dtype.
+    is_largest = ops.logical_and(is_largest, ops.greater_equal(positions, 0))
+    best = ops.argmax(ops.cast(is_largest, "uint8"), axis=-1, keepdims=True)
+    picked = ops.take_along_axis(positions, best, axis=-1)
+    return ChannelsLast(largest[..., 0]), ChannelsLast(picked[..., 0])
 
 
 @onnx_rule("AveragePool")

@@ -85,7 +85,14 @@ def interpolated(
     corners: list[tuple[Any, Any, list[Tensor]]] = [(base, None, [])]
     for coordinate, size in zip(places, sizes, strict=True):
         if order == 0:
-            coordinate = round_(coordinate) if halves_to_even else _nearest(coordinate)
+            if halves_to_even:
+                coordinate = round_(coordinate)
+            elif mode == "reflect":
+                # TensorFlow's kernel reflects the place and rounds then: 4.5 of 4 pixels is 2.5,
+                # and its nearest pixel is 3, where 5 would be reflected to 2.
+                coordinate = _nearest(clip(_fold(coordinate, size, mode), 0, size - 1))
+            else:
+                coordinate = _nearest(coordinate)
         ends = _ends(coordinate, size, order, mode)
         corners = [
             (

@@ -102,7 +102,8 @@ def resize(
     Args:
         images: one image (height, width, channels) or a batch (batch, height, width, channels).
         size: the new height and width.
-        interpolation: `"nearest"`, `"bilinear"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
+        interpolation: `"nearest"`, `"bilinear"`, `"bicubic"`, `"lanczos3"`, `"lanczos5"`, or
+            `"area"`, the mean of what a new pixel covers, which Keras has with TensorFlow alone.
         antialias: when images shrink, weigh all old pixels under a new one.
         crop_to_aspect_ratio: cut the images to the new aspect ratio first.
         pad_to_aspect_ratio: frame the images to the new aspect ratio first.
@@ -118,7 +119,7 @@ def resize(
             numbers above 0.
         ShapeError: the rank is another one, or height or width are not known.
     """
-    allowed = ("nearest", *IN_KERAS)
+    allowed = ("nearest", *IN_KERAS, "area")
     method = choice("resize", "interpolation", interpolation, allowed)
     choice("resize", "fill_mode", fill_mode, ("constant",))
     if crop_to_aspect_ratio and pad_to_aspect_ratio:

@@ -35,23 +35,23 @@ def positions_from_start(
     them name `axis`. Raises `InvalidArgumentError`, which names `operation` and the first that is
     outside; a GPU is not waited for, there negative ones become too small for any axis.
     """
-    wide = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
+    integers = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
     if xp is not np:
-        return xp.where(wide < 0, np.iinfo(wide.dtype).min, wide)
+        return xp.where(integers < 0, np.iinfo(integers.dtype).min, integers)
     if not rows:
-        check_range(np, wide, x.shape[axis], 0, operation, "GatherV2")
-        return wide
+        check_range(np, integers, x.shape[axis], 0, operation, "GatherV2")
+        return integers
     dims = x.shape[axis:]
-    depth = depth_of(Spec(dims, "float32"), Spec(wide.shape, "int64"), operation)
-    if depth and not has_rows_inside(wide, dims[:depth]):
-        outside = ((wide < 0) | (wide >= np.asarray(dims[:depth]))).any(axis=-1)
+    depth = depth_of(Spec(dims, "float32"), Spec(integers.shape, "int64"), operation)
+    if depth and not has_rows_inside(integers, dims[:depth]):
+        outside = ((integers < 0) | (integers >= np.asarray(dims[:depth]))).any(axis=-1)
         row_index = tuple(np.argwhere(outside)[0].tolist())
         at = ",".join(map(str, row_index))
         raise InvalidArgumentError(
-            f"{operation}: indices[{at}] = {wide[row_index].tolist()} does not index into shape "
-            f"{list(dims)}"
+            f"{operation}: indices[{at}] = {integers[row_index].tolist()} does not index into "
+            f"shape {list(dims)}"
         )
-    return wide
+    return integers
 
 
 @positions_from_start.batch_by

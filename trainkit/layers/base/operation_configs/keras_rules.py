@@ -174,7 +174,7 @@ def _patches(s: Settings) -> Written:
     return keras_class("image.ExtractPatches", {**config, "data_format": "channels_last"})
 
 
-_IN_KERAS = frozenset({"bilinear", "bicubic", "lanczos3", "lanczos5"})
+_IN_KERAS = frozenset({"bilinear", "bicubic", "lanczos3", "lanczos5", "area"})
 
 
 def _resize(s: Settings, specs: Specs) -> Written | None:
