@@ -23,6 +23,7 @@ from trainkit.ops.neural import (
     fake_quant,
     fused_attention,
     fused_normalization,
+    group_normalization,
     recurrence,
     softmax_cross_entropy,
     standardization,
@@ -46,6 +47,7 @@ GROUPS = {"axis": (1, 3), "epsilon": 0.1}
 BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
 ROOT_MEAN_SQUARE = {"axis": (2,), "epsilon": 1e-3, "over_batch": False, "centred": False}
 LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
+BY_GROUPS = {"axis": 2, "groups": 2, "epsilon": 0.1}
 SLOPES = normal(2, 3, 2), normal(2, 3, 2)
 LOW, HIGH = np.array(-1.0), np.array(2.0)
 FAKE = {"num_bits": 50, "narrow_range": False}
@@ -232,6 +234,38 @@ CASES = [
         None,
         None,
         **ROOT_MEAN_SQUARE,
+    ),
+    case(
+        "grouped_normalization",
+        group_normalization.grouped_normalization,
+        normal(2, 3, 4),
+        normal(4),
+        normal(4),
+        **BY_GROUPS,
+    ),
+    case(
+        "grouped_normalization",
+        group_normalization.grouped_normalization,
+        normal(2, 4, 3),
+        None,
+        normal(4),
+        **{**BY_GROUPS, "axis": 1},
+    ),
+    case(
+        "grouped_normalization_gradient",
+        group_normalization.grouped_normalization_gradient,
+        normal(2, 3, 4),
+        normal(2, 3, 4),
+        normal(4),
+        **BY_GROUPS,
+    ),
+    case(
+        "grouped_normalization_gradient",
+        group_normalization.grouped_normalization_gradient,
+        normal(2, 4, 3),
+        normal(2, 4, 3),
+        None,
+        **{**BY_GROUPS, "axis": 1},
     ),
     case("biased_gelu", bias_activation.biased_gelu, normal(2, 3, 4), normal(4)),
     case(

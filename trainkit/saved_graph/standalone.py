@@ -6491,6 +6491,55 @@ def _fused_normalization_gradient(
     return result.astype(x.dtype, copy=False), *vectors
 
 
+# ops.neural.group_normalization
+
+
+def _group_sizes(sizes, axis, groups):
+    """Sizes with the features as an axis of groups and one of each group's features."""
+    return (*sizes[:axis], groups, sizes[axis] // groups, *sizes[axis + 1 :])
+
+
+def _axes_of_groups(rank, axis):
+    """Axes of grouped arrays over which moments are taken, of samples of `rank` axes."""
+    return tuple(i for i in range(1, rank + 1) if i != axis)
+
+
+def _feature_shape(x, axis):
+    """The shape in which a vector of features broadcasts against `x`."""
+    return tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
+
+
+def _grouped_normalization(x, scale, offset, *, axis, groups, epsilon):
+    """Normalize each sample within `groups` groups along `axis`, then scale and shift."""
+    floats = _widen_halves(x).reshape(_group_sizes(x.shape, axis, groups))
+    over = _axes_of_groups(x.ndim, axis)
+    y = _normalized(floats, None, None, over, epsilon)[0].reshape(x.shape)
+    if scale is not None:
+        y *= _widen_halves(scale).reshape(_feature_shape(x, axis))
+    if offset is not None:
+        y += _widen_halves(offset).reshape(_feature_shape(x, axis))
+    return y.astype(x.dtype, copy=False)
+
+
+def _grouped_normalization_gradient(g, x, scale, *, axis, groups, epsilon):
+    """Gradients of a grouped normalization by x, scale and offset."""
+    sizes, outer = _group_sizes(x.shape, axis, groups), tuple(i for i in range(x.ndim) if i != axis)
+    upstream = _widen_halves(g)
+    weighted = upstream
+    if scale is not None:
+        weighted = upstream * _widen_halves(scale).reshape(_feature_shape(x, axis))
+    floats = _widen_halves(x).reshape(sizes)
+    over = _axes_of_groups(x.ndim, axis)
+    result, _ = _normalized_gradient(
+        weighted.reshape(sizes), floats, None, None, None, over, epsilon
+    )
+    normal = _normalized(floats, None, None, over, epsilon)[0]
+    sums = (upstream * normal.reshape(x.shape)).sum(axis=outer), upstream.sum(axis=outer)
+    dtype = (x if scale is None else scale).dtype
+    vectors = [part.astype(dtype, copy=False) for part in sums]
+    return result.reshape(x.shape).astype(x.dtype, copy=False), *vectors
+
+
 # ops.neural.recurrence
 
 
@@ -7964,6 +8013,8 @@ OPERATIONS.update(
         "get_item_at": _get_item_at,
         "greater": np.greater,
         "greater_equal": np.greater_equal,
+        "grouped_normalization": _grouped_normalization,
+        "grouped_normalization_gradient": _grouped_normalization_gradient,
         "gru": _gru,
         "gru_gradient": _gru_gradient,
         "hard_shrink": _hard_shrink,

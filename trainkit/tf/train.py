@@ -14,10 +14,10 @@ from trainkit.checkpoints.readers import list_variables as list_variables
 from trainkit.checkpoints.readers import load_checkpoint as load_checkpoint
 from trainkit.checkpoints.readers import load_variable as load_variable
 from trainkit.core.names import public_names as _public_names
-from trainkit.ops.neural.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 from trainkit.optimizers.gradient_descent import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )
+from trainkit.optimizers.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 from trainkit.tf.left_out import namespace as _namespace
 from trainkit.tf.left_out import not_here as _not_here
 

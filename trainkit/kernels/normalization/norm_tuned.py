@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.array_kernel import ArrayKernel
@@ -28,6 +29,11 @@ ROWS_GRADIENT = ArrayKernel(
     "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient",
     "rows rows ones number width", "rows shares shares", plain=12.8,
 )  # fmt: skip
+
+GROUPS, GROUPS_GRADIENT = (
+    kernel_family.Family(f"normalized_{name}", "normalization.group_compiled", name)
+    for name in ("groups", "groups_gradient")
+)
 
 
 class _ColumnKernels(NamedTuple):
@@ -129,6 +135,77 @@ def normalized_rows_gradient(
         return None
     result, *sums = gradients
     by_scale, by_offset = (y.reshape([x.shape[a] for a in axis]) for y in sums)
+    return result, by_scale, by_offset
+
+
+def _group_kernel(
+    family: kernel_family.Family, x: Array, vectors: Sequence[Array | None], axis: int, passes: int
+) -> Any:
+    """The kernel that normalizes `x` within groups of its last axis, `None` where there is none."""
+    if axis != x.ndim - 1 or x.dtype != _F32 or not x.size:
+        return None
+    if any(v is not None and v.dtype != _F32 for v in vectors):
+        return None
+    return family.find((), _seconds(x, passes))
+
+
+def _samples(x: Array) -> Array:
+    """(samples, rows, features), as a kernel over groups takes them."""
+    return owned(x).reshape(len(x), -1, x.shape[-1])
+
+
+def _sizes_of_groups(x: Array, groups: int) -> tuple[int, int]:
+    """Features of a group, and of the groups that are one worker's.
+
+    These are a line of the cache at least, and no more than half of the second cache has room for.
+    """
+    width = x.shape[-1] // groups
+    fitting = cache_bytes(2) // 2 * len(x) * x.shape[-1] // x.nbytes
+    return width, width * max(max(fitting, 16) // width, 1)
+
+
+def normalized_groups(
+    x: Array, scale: Array | None, offset: Array | None, axis: int, groups: int, epsilon: float
+) -> Array | None:
+    """Each sample within groups of its features, or `None` where the plain version is to do it."""
+    run = _group_kernel(GROUPS, x, (scale, offset), axis, 6)
+    if run is None:
+        return None
+    features = x.shape[-1]
+    y, scratch = np.empty(x.shape, _F32), np.empty((3, len(x), features), _F32)
+    run(
+        *shared(3 * BYTE_NANOSECONDS * x.nbytes),
+        _samples(x),
+        _filled(scale, features, 1.0),
+        _filled(offset, features, 0.0),
+        np.float32(epsilon),
+        *_sizes_of_groups(x, groups),
+        _samples(y),
+        *scratch,
+    )
+    return y
+
+
+def normalized_groups_gradient(
+    g: Array, x: Array, scale: Array | None, axis: int, groups: int, epsilon: float
+) -> tuple[Array, Array, Array] | None:
+    """Gradients by x, scale and offset, or `None` where the plain version is to do it."""
+    run = _group_kernel(GROUPS_GRADIENT, x, (g, scale), axis, 12)
+    if run is None:
+        return None
+    features = x.shape[-1]
+    result, scratch = np.empty(x.shape, _F32), np.empty((6, len(x), features), _F32)
+    run(
+        *shared(6 * BYTE_NANOSECONDS * x.nbytes),
+        _samples(g),
+        _samples(x),
+        _filled(scale, features, 1.0),
+        np.float32(epsilon),
+        *_sizes_of_groups(x, groups),
+        _samples(result),
+        *scratch,
+    )
+    by_scale, by_offset = scratch[:2].sum(axis=1)
     return result, by_scale, by_offset
 
 

@@ -19,6 +19,10 @@ from trainkit.ops.neural.fused_normalization import (
     fused_normalization,
     fused_normalization_gradient,
 )
+from trainkit.ops.neural.group_normalization import (
+    grouped_normalization,
+    grouped_normalization_gradient,
+)
 from trainkit.ops.neural.recurrence import _gru, _lstm, gru_gradient, lstm_gradient
 from trainkit.ops.vmap_rules.shared_rules import (
     by_formula,
@@ -89,6 +93,49 @@ def _sums_of_one(g: Any, x: Any, **settings: Any) -> Any:
 
 
 _sums = by_formula(_sums_of_one)
+
+
+@grouped_normalization.batch_by
+def _stack_in_groups(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Items are further samples, which are scaled apart where the items differ in that."""
+    differs = any(isinstance(v, ItemStack) for v in inputs[1:])
+    return (_scale_groups if differs else folded(0))(primitive, inputs, settings, count)
+
+
+@by_formula
+def _scale_groups(x: Any, scale: Any, offset: Any, *, axis: int, **settings: Any) -> Any:
+    y = grouped_normalization(x, None, None, axis=axis, **settings)
+    if scale is not None:
+        y = multiply(y, _for_features(scale, x, (axis,)))
+    return y if offset is None else add(y, _for_features(offset, x, (axis,)))
+
+
+@grouped_normalization_gradient.batch_by
+def _gradient_stack_in_groups(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Items are further samples, whose sums are made apart."""
+    g, x, scale = inputs
+    if isinstance(scale, ItemStack):
+        return _gradient_of_scales(primitive, inputs, settings, count)
+    samples = with_one_batch(g, count), with_one_batch(x, count)
+    by_x = with_two_batches(primitive.op(*samples, scale, **settings)[0], count)
+    return by_x, *_sums_of_groups(primitive, (g, x), settings, count)
+
+
+@by_formula
+def _gradient_of_scales(g: Any, x: Any, scale: Any, *, axis: int, **settings: Any) -> Any:
+    weighted = multiply(g, _for_features(scale, x, (axis,)))
+    by_x = grouped_normalization_gradient(weighted, x, None, axis=axis, **settings)[0]
+    return by_x, *_sums_of_item(g, x, axis=axis, **settings)
+
+
+def _sums_of_item(g: Any, x: Any, *, axis: int, **settings: Any) -> Any:
+    """The gradients by scale and offset of a grouped normalization."""
+    outer = tuple(i for i in range(len(x.shape)) if i != axis)
+    normal = grouped_normalization(x, None, None, axis=axis, **settings)
+    return total(multiply(g, normal), outer), total(g, outer)
+
+
+_sums_of_groups = by_formula(_sums_of_item)
 
 
 # ------------------------------------------------------------------ recurrence

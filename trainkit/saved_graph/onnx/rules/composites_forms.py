@@ -109,6 +109,28 @@ def _standardize(
     return to.each("Div", x, to.each("Sqrt", to.each("Add", spread, epsilon))), mean, spread
 
 
+@onnx_form("grouped_normalization")
+def _grouped_normalization(
+    to: GraphBuilder,
+    x: Value,
+    scale: Value | None,
+    offset: Value | None,
+    axis: int,
+    groups: int,
+    epsilon: float,
+) -> Value:
+    dims = [to.size_of(x, i) for i in range(x.rank)]
+    parts = groups, x.shape[axis] // groups
+    shape = *x.shape[:axis], *parts, *x.shape[axis + 1 :]
+    grouped = to.reshape(x, [*dims[:axis], *parts, *dims[axis + 1 :]], shape)
+    over = [i for i in range(1, x.rank + 1) if i != axis]
+    y = to.reshape(_standardize(to, grouped, over, epsilon)[0], dims, x.shape)
+    for kind, factor in (("Mul", scale), ("Add", offset)):
+        if factor is not None:
+            y = to.each(kind, y, _along(to, factor, [axis], x))
+    return y
+
+
 @onnx_form("standardized")
 def _standardized(
     to: GraphBuilder, x: Value, axis: Any, epsilon: float, centred: bool = True
