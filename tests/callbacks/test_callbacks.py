@@ -141,19 +141,46 @@ class Feign(cb.Callback):
         ([1.0, 2.0, 2.0], {"patience": 1, "mode": "max"}, 3),
         ([3.0, 2.9, 2.8], {"patience": 1, "min_delta": 0.5}, 2),
         ([3.0, 3.0, 3.0, 3.0], {"patience": 1, "start_from_epoch": 2}, 4),
-        ([3.0, 2.0, 1.0], {"patience": 1, "baseline": 0.5}, 2),
+        ([3.0, 2.0, 1.0, 1.0], {"patience": 1, "baseline": 0.5}, 4),
+        ([3.0, 2.0, 2.5, 1.0], {"patience": 1, "baseline": 0.5}, 3),
     ],
 )
 def test_early_stopping(values, settings, epochs):
-    stop = cb.EarlyStopping(monitor="score", **settings)
+    stop = cb.EarlyStopping(monitor="score", **{"mode": "min", **settings})
     history = fit(line(), Feign("score", values), stop, epochs=len(values))
     assert len(history.epoch) == epochs
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [
+        lambda p: cb.EarlyStopping(monitor="score"),
+        lambda p: cb.ReduceLROnPlateau(monitor="score"),
+        lambda p: cb.ModelCheckpoint(p / "a.keras", monitor="score", save_best_only=True),
+    ],
+)
+def test_which_way_an_unknown_metric_gets_better_has_to_be_said(watch, tmp_path):
+    with pytest.raises(ValueError, match="more or less of the metric 'score' is better; give mode"):
+        fit(line(), Feign("score", [1.0]), watch(tmp_path), epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "better"),
+    [(tk.metrics.Recall, [1.0, 2.0, 3.0]), (tk.metrics.MeanSquaredError, None)],
+)
+def test_the_class_of_a_metric_says_which_way_it_gets_better(metric, better):
+    model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1, activation="sigmoid")])
+    model.compile("sgd", "mse", metrics=[metric(name="score")])
+    stop = cb.EarlyStopping(monitor="score")
+    feign = Feign("score", better or [3.0, 2.0, 1.0])
+    history = model.fit(np.ones((4, 1)), np.ones((4, 1)), 4, 3, verbose=0, callbacks=[feign, stop])
+    assert len(history.epoch) == 3
 
 
 def test_early_stopping_goes_back_to_the_best_weights():
     model, kept = line(), []
     keep = cb.LambdaCallback(on_epoch_end=lambda e, logs: kept.append(model.get_weights()))
-    stop = cb.EarlyStopping("score", patience=2, restore_best_weights=True)
+    stop = cb.EarlyStopping("score", patience=2, mode="min", restore_best_weights=True)
     fit(model, keep, Feign("score", [3.0, 1.0, 2.0, 2.0]), stop, epochs=4)
     assert stop.best_epoch == 1
     np.testing.assert_array_equal(model.get_weights()[0], kept[1][0])
@@ -248,7 +275,9 @@ def test_learning_rate_schedule():
 
 def test_reduce_on_plateau():
     values = [1.0, 1.0, 1.0, 0.5, 0.5, 0.5]
-    reduce = cb.ReduceLROnPlateau("score", factor=0.5, patience=1, cooldown=1, min_lr=0.03)
+    reduce = cb.ReduceLROnPlateau(
+        "score", mode="min", factor=0.5, patience=1, cooldown=1, min_lr=0.03
+    )
     history = fit(line(rate=0.1), Feign("score", values), reduce, epochs=6)
     expected = [0.1, 0.1, 0.05, 0.03, 0.03, 0.03]
     np.testing.assert_allclose(history.history["learning_rate"], expected, rtol=1e-6)
@@ -365,7 +394,9 @@ def test_model_checkpoint_keeps_the_best(tmp_path):
     model, path = line(), tmp_path / "best.weights.h5"
     kept = []
     keep = cb.LambdaCallback(on_epoch_end=lambda e, logs: kept.append(model.get_weights()))
-    save = cb.ModelCheckpoint(path, "score", save_best_only=True, save_weights_only=True)
+    save = cb.ModelCheckpoint(
+        path, "score", mode="min", save_best_only=True, save_weights_only=True
+    )
     fit(model, keep, Feign("score", [3.0, 1.0, 2.0]), save)
     assert save.best == 1.0
     model.load_weights(path)

@@ -70,12 +70,20 @@ def test_sequences_that_do_not_fit(sequences, settings, words):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "counts"), [((0.3, None), (3, 7)), ((None, 2), (8, 2)), ((4, 5), (4, 5))]
+    ("sizes", "counts"),
+    [
+        ((0.3, None), (3, 7)),
+        ((0.66, 0.26), (7, 3)),
+        ((None, 0.05001), (9, 1)),
+        ((None, 2), (8, 2)),
+        ((4, 5), (4, 5)),
+    ],
 )
 def test_split_data_sets(sizes, counts):
     left, right = utils.split_dataset(np.arange(10), *sizes)
     assert (len(left), len(right)) == counts
     assert [int(x) for x in left] == list(range(counts[0]))
+    assert [int(x) for x in right] == list(range(10 - counts[1], 10))
 
 
 def test_a_shuffled_split_leaves_nothing_out():
@@ -89,8 +97,12 @@ def test_a_shuffled_split_leaves_nothing_out():
 def test_splits_that_do_not_fit():
     with pytest.raises(ValueError, match="give left_size or right_size"):
         utils.split_dataset(np.arange(4))
-    with pytest.raises(ValueError, match="there are 4 elements, left_size=3 and right_size=2"):
+    with pytest.raises(ValueError, match="there are 4 elements; left_size=3 and right_size=2"):
         utils.split_dataset(np.arange(4), 3, 2)
+    with pytest.raises(ValueError, match="parts of 0 and 4, which have to be above 0"):
+        utils.split_dataset(np.arange(4), 0.1)
+    with pytest.raises(ValueError, match="are more than the whole"):
+        utils.split_dataset(np.arange(4), 0.8, 0.3)
 
 
 # ------------------------------------------------------------------ one file

@@ -23,7 +23,7 @@ class EarlyStopping(Callback):
         min_delta: a smaller change is no improvement.
         patience: how many epochs without one are borne.
         verbose: 1 says when it stops.
-        mode: `"min"`, `"max"`, or `"auto"` by the name of the metric.
+        mode: `"min"`, `"max"`, or `"auto"` by the name or class of the metric.
         baseline: only values better than this end the wait.
         restore_best_weights: go back to the weights of the best epoch at the end.
         start_from_epoch: the first epoch that counts.
@@ -73,15 +73,19 @@ class EarlyStopping(Callback):
     @property
     def monitor_op(self) -> Any:
         """`ops.greater` if more is better, else `ops.less`."""
-        return ops.greater if more_is_better(self.monitor, self.mode) else ops.less
+        return ops.greater if self._more_is_better() else ops.less
+
+    def _more_is_better(self) -> bool:
+        return more_is_better(self.monitor, self.mode, self.model, "EarlyStopping")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._reset()
 
     def _better(self, value: float, than: float | None) -> bool:
+        more = self._more_is_better()  # first, as nothing else may ask in the first epoch
         if than is None:
             return not math.isnan(value)
-        if more_is_better(self.monitor, self.mode):
+        if more:
             return value - self.min_delta > than
         return value + self.min_delta < than
 
@@ -110,7 +114,7 @@ class EarlyStopping(Callback):
             self._keep_weights(epoch)
             if self.baseline is None or self._better(value, self.baseline):
                 self.wait = 0
-                return
+            return
         if self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True

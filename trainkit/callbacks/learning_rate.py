@@ -107,7 +107,7 @@ class ReduceLROnPlateau(Callback):
         factor: what the rate is multiplied by, below 1.
         patience: how many epochs without an improvement are borne.
         verbose: 1 says when the rate falls.
-        mode: `"min"`, `"max"`, or `"auto"` by the name of the metric.
+        mode: `"min"`, `"max"`, or `"auto"` by the name or class of the metric.
         min_delta: a smaller change is no improvement.
         cooldown: how many epochs after a change do not count.
         min_lr: the rate does not fall below.
@@ -160,12 +160,16 @@ class ReduceLROnPlateau(Callback):
     @property
     def monitor_op(self) -> Any:
         """`ops.greater` if more is better, else `ops.less`."""
-        return ops.greater if more_is_better(self.monitor, self.mode) else ops.less
+        return ops.greater if self._more_is_better() else ops.less
+
+    def _more_is_better(self) -> bool:
+        return more_is_better(self.monitor, self.mode, self.model, "ReduceLROnPlateau")
 
     def _better(self, value: float) -> bool:
+        more = self._more_is_better()  # first, as nothing else may ask in the first epoch
         if self.best is None:
             return not math.isnan(value)
-        if more_is_better(self.monitor, self.mode):
+        if more:
             return value > self.best + self.min_delta
         return value < self.best - self.min_delta
 

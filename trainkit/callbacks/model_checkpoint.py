@@ -30,7 +30,7 @@ class ModelCheckpoint(Callback):
         verbose: 1 says what is saved.
         save_best_only: save only when the metric is better than ever before.
         save_weights_only: the weights rather than the whole model.
-        mode: `"min"`, `"max"`, or `"auto"` by the name of the metric.
+        mode: `"min"`, `"max"`, or `"auto"` by the name or class of the metric.
         save_freq: `"epoch"`, or a number of batches.
         initial_value_threshold: only values better than this are saved.
 
@@ -94,7 +94,10 @@ class ModelCheckpoint(Callback):
     @property
     def monitor_op(self) -> Any:
         """`ops.greater` if more is better, else `ops.less`."""
-        return ops.greater if more_is_better(self.monitor, self.mode) else ops.less
+        return ops.greater if self._more_is_better() else ops.less
+
+    def _more_is_better(self) -> bool:
+        return more_is_better(self.monitor, self.mode, self.model, "ModelCheckpoint")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.unsaved = False

@@ -5,22 +5,17 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from trainkit.core.names import near_names
+from trainkit.core.names import near_names, snake_case
 
-# Metrics of which more is better; all others, losses and errors, are better when less.
-_MORE_IS_BETTER = (
-    "acc",
-    "accuracy",
-    "auc",
-    "cosine_similarity",
-    "f1_score",
-    "fbeta_score",
-    "iou",
-    "precision",
-    "r2_score",
-    "recall",
-    "sensitivity",
-    "specificity",
+# How names of metrics end of which more, and of which less is better.
+_MORE_IS_BETTER = tuple(
+    "acc accuracy auc correlation cosine_similarity f1_score fbeta_score iou precision r2_score "
+    "recall sensitivity specificity true_negatives true_positives at_precision at_recall "
+    "at_sensitivity at_specificity".split()
+)
+_LESS_IS_BETTER = tuple(
+    "loss crossentropy error false_negatives false_positives hinge kld divergence logcosh mae mape "
+    "mse msle perplexity poisson rmse".split()
 )
 
 
@@ -35,12 +30,32 @@ def checked_mode(mode: str, owner: str) -> str:
     return mode
 
 
-def more_is_better(monitor: str, mode: str) -> bool:
-    """Whether a larger value of the metric `monitor` is an improvement."""
+def more_is_better(monitor: str, mode: str, model: Any, owner: str) -> bool:
+    """Whether a larger value of the metric `monitor` is an improvement.
+
+    Of itself it is known by the name, or by the class of the metric of this name in `model`.
+
+    Raises:
+        ValueError: neither tells, and `mode` is `"auto"`.
+    """
     if mode != "auto":
         return mode == "max"
     name = monitor.removeprefix("val_")
-    return any(name.endswith(word) for word in _MORE_IS_BETTER)
+    for text in (name, *_class_names(name, model)):
+        if text.endswith(_MORE_IS_BETTER):
+            return True
+        if text.endswith(_LESS_IS_BETTER):
+            return False
+    raise ValueError(
+        f"{owner}: nothing says whether more or less of the metric {monitor!r} is better; give "
+        "mode='max' or mode='min'"
+    )
+
+
+def _class_names(name: str, model: Any) -> list[str]:
+    """As what metrics that are called `name` are known."""
+    groups = [getattr(m, "metrics", None) or [m] for m in getattr(model, "metrics", None) or []]
+    return [snake_case(type(m).__name__) for group in groups for m in group if m.name == name]
 
 
 def not_due(monitor: str, logs: dict[str, Any] | None, params: dict[str, Any]) -> bool:

@@ -83,8 +83,8 @@ def split_dataset(
 
     Args:
         dataset: a `Dataset`, an array, or a nest of arrays with one first axis.
-        left_size: number of elements of the first part, or its share in (0, 1).
-        right_size: likewise of the second; by default what is left.
+        left_size: number of elements of the first part, or its share in (0, 1), which is rounded.
+        right_size: likewise of the second, the last ones; by default what is left.
         shuffle: whether elements are drawn by chance.
         seed: of the order; by default the next one of the process.
         preferred_backend: whose data sets the parts are: `None` and `"tensorflow"` mean
@@ -113,7 +113,7 @@ def split_dataset(
     if shuffle:
         drawn = next_seed() % 2**31 if seed is None else seed
         elements = elements.shuffle(count, seed=drawn, reshuffle_each_iteration=False)
-    return elements.take(left), elements.skip(left).take(right)
+    return elements.take(left), elements.skip(count - right)  # the last ones, as in Keras
 
 
 def _sizes(count: int, left: float | None, right: float | None) -> tuple[int, int]:
@@ -125,12 +125,18 @@ def _sizes(count: int, left: float | None, right: float | None) -> tuple[int, in
                 f"split_dataset: {name}={size} is no share between 0 and 1; give a whole number of "
                 f"elements, such as {int(size)}"
             )
-    sizes = [None if n is None else int(n * count) if 0 < n < 1 else int(n) for n in (left, right)]
+    if isinstance(left, float) and isinstance(right, float) and left + right > 1:
+        raise ValueError(
+            f"split_dataset: left_size={left} and right_size={right} are more than the whole"
+        )
+    sizes = [
+        None if n is None else round(n * count) if 0 < n < 1 else int(n) for n in (left, right)
+    ]
     first = count - int(sizes[1] or 0) if sizes[0] is None else sizes[0]
     second = count - first if sizes[1] is None else sizes[1]
-    if first < 0 or second < 0 or first + second > count:
+    if first < 1 or second < 1 or first + second > count:
         raise ValueError(
-            f"split_dataset: there are {count} elements, left_size={left} and right_size={right} "
-            "do not fit"
+            f"split_dataset: there are {count} elements; left_size={left} and right_size={right} "
+            f"are parts of {first} and {second}, which have to be above 0 and to fit"
         )
     return first, second
