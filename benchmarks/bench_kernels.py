@@ -115,7 +115,7 @@ def convolution(
             backward((False, True)),
         ),
     ]
-    if channels >= conv_tuned.FEWEST_CHANNELS:
+    if channels > 1:
         cases.append(
             (
                 "input gradient",

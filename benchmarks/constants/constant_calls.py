@@ -289,6 +289,8 @@ for _size in (30_000, 200_000):
     _unary("softplus", _size)
 for _size in (40_000, 200_000, 1_000_000):
     _unary("exp", _size)
+for _size in (2_000, 8_000):
+    _unary("relu", _size)
 _unary("softmax", 8, 500)
 _unary("softmax", 512, 256)
 _unary("max", 40, 256, axis=-1)
@@ -438,18 +440,6 @@ for _sizes in ((64, 256), (300, 64), (256, 256), (512, 1024), (64, 8192), (1000,
     _rows(*_sizes)
 
 
-def _two_loops(size: int) -> Any:
-    def prepare(tk: Any) -> Step:
-        x = _array(size)
-        return _graph(tk, lambda a, b: (a * 2.0 + 1.0, b * 3.0 - 1.0), x, x)
-
-    return prepare
-
-
-for _size in (3_000, 12_000):
-    call(f"two loops over {_size} elements in a graph")(_two_loops(_size))
-
-
 def _fan(size: int) -> None:
     @call(f"gradient of a sum of 8 uses, {size} elements")
     def _(tk: Any) -> Step:
@@ -464,13 +454,6 @@ def _fan(size: int) -> None:
 
 for _size in (10, 40, 600, 3_000):
     _fan(_size)
-
-
-@call("PNG, 256 x 256")
-def _(tk: Any) -> Step:
-    x = tk.cast(tk.constant(abs(_array(256, 256, 3)) * 60), "uint8")
-    coded = tk.io.encode_png(x)
-    return lambda: tk.io.decode_png(coded)
 
 
 # ------------------------------------------------------------------ the process

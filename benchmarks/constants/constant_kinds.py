@@ -1,4 +1,4 @@
-"""What is known of each number: it is varied, or compared with one that is, or of no machine.
+"""What is known of each number: it is varied, compared with one that is, of no machine, or data.
 
 Each number in upper case of `FOLDERS` is in `ROWS`, in a list below, or in a file for GPUs.
 """
@@ -14,21 +14,10 @@ FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "op
 
 VARIED_WITH = {
     "PART_NANOSECONDS": """
-        kernels/reductions/reductions_tuned.py _SUM_NANOSECONDS
-        kernels/alignment/alignment_tuned.py _NANOSECONDS
-        kernels/special/special_tuned.py _NANOSECONDS
-        kernels/threads/thread_pool.py PRODUCT_NANOSECONDS BYTE_NANOSECONDS
+        kernels/threads/thread_pool.py PRODUCT_NANOSECONDS BYTE_NANOSECONDS FUNCTION_NANOSECONDS
     """,
     "SWITCH_SECONDS": """
-        kernels/alignment/alignment_tuned.py _PLAIN_SECONDS
-        kernels/attention/attention_tuned.py _SCORE_BYTES
-        kernels/coding/png_rows.py _ROW_SECONDS
-        kernels/jit/kernel_family.py PRODUCT_SECONDS BYTE_SECONDS BFLOAT16_SECONDS
-        kernels/convolution/conv_tuned.py STEPS_SECONDS
-        kernels/recurrent/recurrent_tuned.py STEP_SECONDS
-        kernels/special/special_tuned.py _PLAIN_SECONDS
-        kernels/suppression/suppression_tuned.py _PAIR_SECONDS
-        optimizers/base/flat_update.py _SECONDS_PER_STEP
+        kernels/jit/kernel_family.py BYTE_SECONDS FUNCTION_SECONDS STEP_SECONDS
     """,
 }
 """Numbers that are only compared with another: that one at a quarter is all of these at four times.
@@ -41,7 +30,71 @@ OF_NO_MACHINE = {
     "read of the machine, with what is taken where it says nothing": """
         core/cpu/processor.py _USUAL _LEAST _MOST _UNITS
     """,
-    "mathematics": """
+    "what is served, kept or said, and how much": """
+        autodiff/explain.py MOST_EXITS
+        compiler/llvm/entry.py EMBEDDED_BYTES
+        compiler/tracer.py _LARGE_BYTES
+        compiler/llvm/module.py _LONGEST_ENTRY
+        compiler/schedule/rows.py _MOST_ENDS
+        core/dispatch/formulas.py MOST_STEPS
+        core/dispatch/known_sizes.py _LARGEST
+        core/dispatch/slow_work.py PATIENCE_SECONDS
+        core/files/folder_descent.py _MOST_LINKS
+        core/names.py _MOST_COMPARED
+        core/process/garbage.py LARGE_BYTES NEW_BYTES
+        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
+        core/process/side_work.py NICENESS
+        core/shapes.py MOST_ELEMENTS
+        core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _FEW_VALUES
+        core/values/table_columns.py _MOST_COLUMNS
+        graph/control_flow/host_calls.py _MOST_RANKS
+        graph/control_flow/host_tapes.py MOST_ORPHANS
+        graph/ir/assigned_devices.py _MOST_NODES
+        graph/ir/passes.py MOST_CONSTANT_BYTES
+        graph/runtime/fusion.py MOST_STEPS
+        graph/runtime/lasting_values.py MOST_ELEMENTS FEWEST_NODES
+        compiler/generalized.py _LARGEST
+        graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
+        graph/runtime/programs_by_size.py _MOST_PROGRAMS
+        graph/runtime/values_of_sizes.py MOST_CHOICES
+        graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
+        kernels/coding/png_rows.py _FEW
+        kernels/concat/concat_tuned.py _SHORTEST
+        kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
+        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST _NEAR _FEWEST_VECTORS
+        kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
+        kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
+        kernels/convolution/few_filters_tuned.py _LANES _LONGEST_BLOCK _GAIN _LEAST_WORK
+        kernels/convolution/phases_tuned.py _GAIN _FORWARD _NARROW _NUMBER _CALL
+        kernels/convolution/winograd_compiled.py _PIECE _JOINED
+        kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
+        kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
+        kernels/convolution/winograd_tuned.py _SHARE_TILES
+        kernels/convolution/sliding_windows.py CALLS
+        kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
+        kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
+        kernels/embedding/scatter_reference.py _FEWEST_PICKS
+        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS _TRIMS
+        kernels/jit/elements.py PART_STEP
+        kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
+        kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
+        kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
+        kernels/matmul/bfloat16_columns_tuned.py _FEWEST_ROWS
+        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS _PIECE_BYTES
+        kernels/normalization/norm_compiled.py _FEW_COLUMNS
+        kernels/reductions/reductions_compiled.py _NEAR
+        kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
+        kernels/suppression/suppression_compiled.py _RUN
+        kernels/threads/malloc.py LASTING_BYTES
+        kernels/threads/pools.py _MOST_CALLS _PLANNED
+        optimizers/base/traced_step.py _FEWEST_WEIGHTS
+        optimizers/schedules.py _POINTS _USUAL_STEPS
+    """,
+}
+"""By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""
+
+DATA = {
+    "mathematics, and tolerances of tests": """
         autodiff/check.py _STEP _STENCIL
         autodiff/jacobian_pairs.py _STEP
         autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
@@ -90,9 +143,6 @@ OF_NO_MACHINE = {
         graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _EXPONENT
-        kernels/convolution/pixels_tuned.py AS_IT_IS
-        kernels/convolution/depthwise_microkernels.py _TO_READ FREE
-        kernels/convolution/winograd_transforms.py INPUTS RESULTS
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL
@@ -104,74 +154,10 @@ OF_NO_MACHINE = {
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
         kernels/matmul/bfloat16_compiled.py _NEGATIVE _MINUS_INF
-        kernels/matmul/bfloat16_tiles.py SINGLES PAIRS FLOAT16S
-        kernels/matmul/matmul_compiled.py CUT WHOLE FETCHING FETCHING_CUT
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
-    "what is served, kept or said, and how much": """
-        autodiff/explain.py MOST_EXITS
-        autodiff/unread_values.py LARGE_BYTES
-        compiler/llvm/entry.py EMBEDDED_BYTES
-        compiler/tracer.py _LARGE_BYTES
-        compiler/llvm/module.py _LONGEST_ENTRY
-        compiler/schedule/rows.py _MOST_ENDS
-        core/dispatch/formulas.py MOST_STEPS
-        core/dispatch/known_sizes.py _LARGEST
-        core/dispatch/slow_work.py PATIENCE_SECONDS
-        core/files/folder_descent.py _MOST_LINKS
-        core/names.py _MOST_COMPARED
-        core/process/garbage.py LARGE_BYTES NEW_BYTES
-        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
-        core/process/side_work.py NICENESS
-        core/shapes.py MOST_ELEMENTS
-        core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
-        core/values/table_columns.py _MOST_COLUMNS
-        graph/control_flow/host_calls.py _MOST_RANKS
-        graph/control_flow/host_tapes.py MOST_ORPHANS
-        graph/ir/passes.py _FOLD_LIMIT
-        graph/ir/assigned_devices.py _MOST_NODES
-        graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
-        graph/runtime/lasting_values.py MOST_ELEMENTS FEWEST_NODES
-        compiler/generalized.py _LARGEST
-        compiler/llvm/flat_kernel.py _RELEASED
-        graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
-        graph/runtime/programs_by_size.py _MOST_PROGRAMS
-        graph/runtime/values_of_sizes.py MOST_CHOICES MOST_BYTES
-        graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
-        kernels/concat/concat_tuned.py _SHORTEST
-        kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
-        kernels/convolution/conv_tuned.py FEWEST_CHANNELS
-        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES _NEAR _FEWEST_VECTORS
-        kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
-        kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
-        kernels/convolution/few_filters_tuned.py _LANES _LONGEST_BLOCK _GAIN _LEAST_WORK
-        kernels/convolution/phases_tuned.py _GAIN _FORWARD _NARROW _NUMBER _CALL
-        kernels/convolution/winograd_compiled.py _PIECE _JOINED
-        kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
-        kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
-        kernels/convolution/winograd_tuned.py _SHARE_TILES
-        kernels/convolution/sliding_windows.py CALLS
-        kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
-        kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
-        kernels/embedding/scatter_reference.py _FEWEST_PICKS
-        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS _TRIMS
-        kernels/jit/elements.py PART_STEP
-        kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
-        kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
-        kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
-        kernels/matmul/bfloat16_columns_tuned.py _FEWEST_ROWS
-        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS _PIECE_BYTES
-        kernels/normalization/norm_compiled.py _FEW_COLUMNS
-        kernels/reductions/reductions_compiled.py _NEAR
-        kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
-        kernels/suppression/suppression_compiled.py _RUN
-        kernels/threads/malloc.py LASTING_BYTES
-        kernels/threads/pools.py _MOST_CALLS _PLANNED
-        optimizers/base/traced_step.py _FEWEST_WEIGHTS
-        optimizers/schedules.py _POINTS _USUAL_STEPS
-    """,
 }
-"""By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""
+"""The same of what nobody decides between: coefficients, bits, and names that others gave."""
 
 OF_A_GPU = re.compile(r"(_cuda|_gpu)\.py$|_room\.py$|/(cuda|cudnn|gpu)/")
 """Files of numbers for GPUs, which no processor shows anything of."""
@@ -184,6 +170,8 @@ def kinds(package: pathlib.Path) -> dict[str, list[Number]]:
         known |= dict.fromkeys(_places(text), f"varied with {name}")
     for reason, text in OF_NO_MACHINE.items():
         known |= dict.fromkeys(_places(text), f"of no machine: {reason}")
+    for reason, text in DATA.items():
+        known |= dict.fromkeys(_places(text), f"data: {reason}")
     found: dict[str, list[Number]] = {}
     for number in numbers(package, FOLDERS):
         says = [known[number.file, name] for name in number.names if (number.file, name) in known]

@@ -202,13 +202,9 @@ ROWS = (
         "_COPIED_ROWS",
         (*_PRODUCTS, "product, 16 x 1024 x 1024"),
     ),
-    Row("kernels/matmul/product_compiled.py", "_STRIPS", _PRODUCTS),
-    Row("kernels/matmul/product_compiled.py", "_TOGETHER", _PRODUCTS),
-    Row("kernels/matmul/product_compiled.py", "_FETCHED", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_TURNED_STRIPS", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_EVEN_GAIN", _PRODUCTS),
-    Row("kernels/matmul/matmul_compiled.py", "_UNROLLED", _PRODUCTS),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
         "SAMPLES",
@@ -274,8 +270,12 @@ ROWS = (
         ("product, 1 x 784 x 256", "product, 4 x 256 x 1024", "product of int8, 1 x 256 x 256"),
     ),
     Row("kernels/jit/register_tiles.py", "FAR_BYTES", _ROWS),
-    Row("kernels/matmul/row_product_compiled.py", "_TOGETHER", _ROWS),
-    Row("kernels/matmul/row_product_compiled.py", "_WIDE_VECTORS", _ROWS),
+    Row("kernels/jit/register_tiles.py", "STREAMS", (*_PRODUCTS, *_ROWS), given=((4, 4), (16, 4))),
+    Row(
+        "kernels/jit/array_kernel.py",
+        "FEWEST_EXACT",
+        ("dropout, 500", "dropout, 2000", "relu, 2000", "relu, 8000"),
+    ),
     Row(
         "kernels/matmul/product_tuned.py",
         "_LEAST_EACH",
@@ -292,7 +292,6 @@ ROWS = (
         "PARALLEL",
         ("silu, 30000", "softplus, 30000", "silu, 200000", "softplus, 200000"),
     ),
-    Row("kernels/random/random_tuned.py", "FEWEST_DROPPED", ("dropout, 500", "dropout, 2000")),
     Row(
         "kernels/reductions/reductions_tuned.py",
         "FEWEST",
@@ -329,16 +328,10 @@ ROWS = (
     ),
     Row("compiler/schedule/rows.py", "FEWEST_ELEMENTS", ("fused rows, 300 x 64",)),
     Row(
-        "compiler/schedule/loops.py",
-        "_SMALL",
-        ("two loops over 3000 elements in a graph", "two loops over 12000 elements in a graph"),
-    ),
-    Row(
         "autodiff/accumulation.py",
         "SMALL",
         tuple(f"gradient of a sum of 8 uses, {n} elements" for n in (10, 40, 600, 3000)),
     ),
-    Row("kernels/coding/png_rows.py", "BLOCK", ("PNG, 256 x 256",)),
     Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
     # when a kernel is compiled of which there is no code
     Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),

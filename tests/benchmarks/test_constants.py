@@ -33,8 +33,8 @@ def test_the_page_counts_each_kind(bench):
     page = (PACKAGE.parent / "docs" / "kernels.md").read_text(encoding="utf-8")
     counts = Counter()
     for kind, found in bench("constant_kinds").kinds(PACKAGE).items():
-        counts[re.match(r"varied with|varied|of no machine|of a GPU", kind)[0]] += len(found)
-    rows = re.findall(r"^\| (varied|only|of no machine|of a GPU)[^|]* \| (\d+)", page, re.M)
+        counts[re.match(r"varied with|varied|of no machine|of a GPU|data", kind)[0]] += len(found)
+    rows = re.findall(r"^\| (varied|only|of no machine|of a GPU|data)[^|]* \| (\d+)", page, re.M)
     assert {name.replace("only", "varied with"): int(n) for name, n in rows} == counts
     assert f"`ops/neural`, {counts.total()} of them" in page
 
@@ -44,8 +44,8 @@ def test_no_kind_names_a_number_that_is_not_there(bench):
     kinds = bench("constant_kinds")
     there = {(n.file, name) for n in found.numbers(PACKAGE, kinds.FOLDERS) for name in n.names}
     said = {(row.file, row.name) for row in rows.ROWS if row.file and row.name not in found.FACTS}
-    for text in (*kinds.VARIED_WITH.values(), *kinds.OF_NO_MACHINE.values()):
-        places = kinds._places(text)
+    for kind in (kinds.VARIED_WITH, kinds.OF_NO_MACHINE, kinds.DATA):
+        places = [place for text in kind.values() for place in kinds._places(text)]
         assert len(set(places)) == len(places)
         said |= set(places)
     assert said <= there

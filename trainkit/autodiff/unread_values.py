@@ -20,10 +20,8 @@ import numpy as np
 from trainkit.core.dispatch.eager import activation_of
 from trainkit.core.dispatch.facets import RESULT
 from trainkit.core.dispatch.ownership import count_other_holders
+from trainkit.core.process.garbage import LARGE_BYTES
 from trainkit.core.tensor import Tensor
-
-LARGE_BYTES = 1 << 18
-"""Smaller arrays stay: to look for them takes longer than they are worth."""
 
 
 class _Candidate:

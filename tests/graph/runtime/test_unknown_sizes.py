@@ -319,7 +319,7 @@ def test_what_follows_from_sizes_is_computed_once_for_each(shape):
 
 def test_values_of_few_sizes_stay_and_no_large_ones(monkeypatch):
     monkeypatch.setattr(values_of_sizes, "MOST_CHOICES", 2)
-    monkeypatch.setattr(values_of_sizes, "MOST_BYTES", 4000)
+    monkeypatch.setattr(values_of_sizes, "MOST_CONSTANT_BYTES", 4000)
     compiled = general(of_sizes, [[None, 3]])
     for n in (6, 7, 8, 9, 6, 300, 301):
         x = tk.constant(np.ones((n, 3), "float32"))

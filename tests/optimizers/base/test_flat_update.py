@@ -9,6 +9,7 @@ import trainkit as tk
 from tests.compiler.test_flat import RULES, SCALARS, adam, keeps_the_greatest, lion, results_of
 from trainkit.compiler.flat import FlatProgram
 from trainkit.kernels.jit import kernel_code, kernel_family
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, STEP_SECONDS
 from trainkit.kernels.threads.thread_pool import FEWEST_COPIED as WIDE
 from trainkit.optimizers.base.flat_update import PIECE, UPDATES, FlatUpdate
 
@@ -86,7 +87,8 @@ def test_a_call_counts_as_the_work_that_it_is(sizes, rng, monkeypatch):
     kernel_family.set_mode("hot")
     update = FlatUpdate(FlatProgram(adam, 2, 2, np.float32))
     update.run_all(members_of(rng, sizes, 2), SCALARS)
-    seconds = len(update.program.steps) * (4e-7 * len(sizes) + 8e-11 * sum(sizes))
+    moved = 4 * 4 * sum(sizes)  # weight, gradient and two slots
+    seconds = STEP_SECONDS * len(sizes) + BYTE_SECONDS * moved
     assert sum(UPDATES._spent.values()) == pytest.approx(seconds)
     UPDATES.forget()
 

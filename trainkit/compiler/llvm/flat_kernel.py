@@ -34,12 +34,11 @@ from trainkit.kernels.jit.numpy_inner_loops import (
     TYPE,
 )
 from trainkit.kernels.jit.python_entry import ALIGNED, ARRAY_TYPE, IN_ROWS, SWAPPED, WRITEABLE
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 
 _UNIT = CACHE_LINE // 4
 """Elements, as a multiple of which parts begin: float32 of a line of cache, which two threads
 should not write to."""
-_RELEASED = 1 << 16
-"""Elements from which on other threads of Python run meanwhile."""
 _ALSO = {*NO_UFUNCS, "maximum", "minimum"}
 """Steps with an expression that `is_exact` does not know: what is no ufunc, and the larger or the
 lesser of two arrays. Of 0.0 and -0.0 the second is taken, as NumPy's wide loops do."""
@@ -250,9 +249,12 @@ def _run(program: FlatProgram, part: str) -> FunctionBuilder:
 def _share_out(
     text: FunctionBuilder, part: str, pool: str, parts: str, state: str, elements: str
 ) -> None:
-    """Have all parts done: by the pool, with other threads of Python running meanwhile, or here."""
+    """Have all parts done: by the pool, with other threads of Python running meanwhile, or here.
+
+    Callers name a pool from `FEWEST_COPIED` elements on.
+    """
     large, small, alone, together, back, finish = (text.name()[1:] for _ in range(6))
-    is_large = text.line(f"icmp uge i64 {elements}, {_RELEASED}")
+    is_large = text.line(f"icmp uge i64 {elements}, {FEWEST_COPIED}")
     text.do(f"br i1 {is_large}, label %{large}, label %{small}")
     text.start(small)
     text.do(f"call void {part}(ptr {state}, i64 0, i64 1)")

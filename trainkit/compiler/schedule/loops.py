@@ -14,6 +14,7 @@ from trainkit.compiler.ir import (
     results_of,
     sources_of,
 )
+from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.process.side_work import give_way
 
 Dims = list[tuple[int, tuple[int, ...]]]
@@ -103,13 +104,10 @@ def _alike(a: View, b: View) -> bool:
     return a.shape == b.shape and steps_a == steps_b
 
 
-_SMALL = 4096
-"""Elements up to which unrelated steps share a loop: there its start costs more than memory."""
-
-
 def _is_faster_in(loop: Loop, step: Elementwise) -> bool:
     """Whether `step` is done faster in this loop than in one of its own."""
-    if step.out.size <= _SMALL:
+    # Half of the first cache holds it: there the start of a loop costs more than memory.
+    if step.out.size * step.out.dtype.itemsize <= cache_bytes(1) // 2:
         return True
     # A large array that two steps read comes from memory once if they share a loop, and what one
     # hands to the other never goes there. Without either, a longer loop only has more streams.

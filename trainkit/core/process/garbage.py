@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 LARGE_BYTES = 1 << 18
-"""Arrays from this size on are counted."""
+"""Arrays from this size on are counted: smaller ones are not worth the time to look at them."""
 NEW_BYTES = 1 << 25
 """So much has to be new for a collection to be worth its time, tens of milliseconds."""
 

@@ -16,7 +16,6 @@ _WIDTH, _HEIGHT, _EDGE = 260, 130, 6
 _COLOURS = ("#1f6fb2", "#d9730d")
 _NO_NUMBER = "#d03030"
 _LIGHT, _DARK = (247, 251, 255), (8, 48, 107)
-_IMAGE_AXES = 3
 _FEW_VALUES = 1_000_000
 
 
@@ -91,7 +90,7 @@ def _range_of(array: Any) -> list[tuple[str, str]]:
 
 def _picture(array: Any) -> Html:
     """A heat map of a matrix or vector, or the image that an array is; else nothing."""
-    is_image = array.ndim == _IMAGE_AXES and array.shape[-1] in (1, _IMAGE_AXES)
+    is_image = array.ndim == 3 and array.shape[-1] in (1, 3)
     if array.dtype.kind not in "biuf" or not 1 < array.size or not (is_image or array.ndim <= 2):
         return Html("")
     values = np.atleast_2d(array)
@@ -118,7 +117,7 @@ def _heat_colours(values: Any) -> list[list[str]]:
 
 def _image_colours(values: Any) -> list[list[str]]:
     scaled = np.nan_to_num(values) * (255.0 if np.nanmax(values, initial=0.0) <= 1 else 1.0)
-    levels = np.broadcast_to(scaled, (*scaled.shape[:2], _IMAGE_AXES)).clip(0, 255)
+    levels = np.broadcast_to(scaled, (*scaled.shape[:2], 3)).clip(0, 255)
     return [[_rgb(pixel) for pixel in row] for row in levels]
 
 

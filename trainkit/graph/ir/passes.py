@@ -102,7 +102,8 @@ def prune(graph: Graph) -> Graph:
     return rebuild(graph, lambda new, node, inputs: None)
 
 
-_FOLD_LIMIT = 1 << 20  # bytes; a larger constant is better computed than stored
+MOST_CONSTANT_BYTES = 1 << 20
+"""Larger constants are better computed than stored."""
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -123,7 +124,7 @@ def _fold(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     except Exception:  # the error belongs to the run, where it names the user's line
         return None
     results = result if node.many else (result,)
-    if sum(r.nbytes for r in results) > _FOLD_LIMIT:
+    if sum(r.nbytes for r in results) > MOST_CONSTANT_BYTES:
         return None
     return tuple(new.constant(r) for r in results)
 

@@ -28,9 +28,6 @@ from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.graph.runtime.fusible import may_be_traced, traced
 from trainkit.graph.runtime.program import Program
 
-_FEWEST_STEPS = 2
-"""Runs with fewer steps are left to NumPy, which does them on one core, unless they are long enough
-for several: a sum of two branches stands alone between kernels."""
 MOST_STEPS = 400
 """Longer runs become several functions: the time to compile one grows faster than its length, and
 Python's exit may have to wait for one."""
@@ -323,7 +320,9 @@ def _code(trace: KernelTracer, results: list[TracedArray]) -> LlvmCode | None:
     """LlvmCode for the CPU, where a call of it saves something."""
     code = LlvmCode.of(trace, results)
     steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
-    if steps >= _FEWEST_STEPS or code.is_shared_out or _has_halves(code):
+    # One step is left to NumPy, which does it on one core, unless it is long enough for several: a
+    # sum of two branches stands alone between kernels.
+    if steps > 1 or code.is_shared_out or _has_halves(code):
         return code
     return None
 

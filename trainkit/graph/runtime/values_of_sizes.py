@@ -16,7 +16,7 @@ from trainkit.compiler.sizes import python_text
 from trainkit.core.dispatch.facets import ASKED, WHOLE_KERNEL, Absent, Semantics
 from trainkit.core.dispatch.known_sizes import known_results
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node
-from trainkit.graph.ir.passes import may_be_folded
+from trainkit.graph.ir.passes import MOST_CONSTANT_BYTES, may_be_folded
 from trainkit.graph.runtime.joined_normalization import JoinedOperation
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ Array = Any
 
 MOST_CHOICES = 64
 """Choices of sizes whose values stay; for one more all are made anew."""
-MOST_BYTES = 1 << 20
-"""Of the values of one choice: larger ones are better computed than stored."""
 
 _SEMANTICS = Semantics(
     "values of sizes alone",
@@ -64,7 +62,7 @@ class ValuesOfSizes(dict[Any, tuple[Array, ...]]):
 
     def __missing__(self, sizes: Any) -> tuple[Array, ...]:
         values = self._compute(*sizes) if isinstance(sizes, tuple) else self._compute(sizes)
-        if sum(value.nbytes for value in values) <= MOST_BYTES:
+        if sum(value.nbytes for value in values) <= MOST_CONSTANT_BYTES:
             if len(self) >= MOST_CHOICES:
                 self.clear()
             self[sizes] = values

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, Family, owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, FUNCTION_SECONDS, Family, owned
+from trainkit.kernels.threads.thread_pool import FUNCTION_NANOSECONDS, shared
 
 Array = Any
 
@@ -17,8 +17,6 @@ FAMILIES = {
     for direction in ("forward", "backward")
     for dtype, suffix in FLOAT_SUFFIXES.items()
 }
-_PLAIN_SECONDS = 1.5e-7
-_NANOSECONDS = 10.0
 
 
 def forward(emitted: Array, skips: Array, lengths: Array) -> Array | None:
@@ -44,10 +42,12 @@ def _run(direction: str, emitted: Array, skips: Array, *numbers: Array) -> Array
     family = FAMILIES.get((direction, emitted.dtype))
     if family is None or not emitted.size:
         return None
-    run = family.find((), _PLAIN_SECONDS * emitted.size)
+    function_count = 2 * emitted.size  # chances of two states are added up for each
+    run = family.find((), FUNCTION_SECONDS * function_count)
     if run is None:
         return None
     result = np.empty(emitted.shape, emitted.dtype)
     vectors = [owned(n.astype(np.int64, copy=False)) for n in numbers]
-    run(*shared(_NANOSECONDS * emitted.size), owned(emitted), owned(skips), *vectors, result)
+    work = shared(FUNCTION_NANOSECONDS * function_count)
+    run(*work, owned(emitted), owned(skips), *vectors, result)
     return result

@@ -22,8 +22,6 @@ GRADIENT = kernel_family.Family(
 )
 
 _NONE = np.zeros((0, 0, 0, 0), np.uint8)
-_SCORE_BYTES = 40
-"""What the plain version reads and writes for each score."""
 
 
 def _products(q: Array, k: Array, v: Array) -> int:
@@ -37,7 +35,7 @@ def _find_kernel(family: kernel_family.Family, q: Array, k: Array, v: Array, *ot
         return None
     scores = math.prod(q.shape[:3]) * k.shape[1]
     products = _products(q, k, v) * (3 if others else 1)
-    moved = _SCORE_BYTES * scores * (2 if others else 1)
+    moved = 10 * scores * _F32.itemsize * (2 if others else 1)  # softmax has ten passes
     seconds = kernel_family.PRODUCT_SECONDS * products + kernel_family.BYTE_SECONDS * moved
     return family.find((), seconds)
 

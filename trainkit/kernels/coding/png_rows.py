@@ -20,11 +20,7 @@ PNG_ROWS = kernel_family.Family(
 
 NONE, LEFT, ABOVE, MEAN, NEAREST = range(5)
 """The filters of a row; the last is Paeth's: left, above or the corner between them."""
-BLOCK = 512
-"""Rows that are decoded together."""
-_ROW_SECONDS, _DIAGONAL_SECONDS, _BYTE_SECONDS = 5e-6, 4e-5, 6e-7
-"""What the plain version takes for a row by itself, for a diagonal, and for a byte by itself."""
-_FEW = _DIAGONAL_SECONDS / _BYTE_SECONDS
+_FEW = 64
 """With fewer bytes a diagonal is not worth its calls."""
 
 
@@ -39,24 +35,12 @@ def unfiltered(lines: Array, step: int) -> Array:
         uint8 (rows, bytes of a row).
     """
     rows, length = len(lines), lines.shape[1] - 1
-    run = PNG_ROWS.find((), _plain_seconds(lines, step))
+    run = PNG_ROWS.find((), kernel_family.STEP_SECONDS * (rows + length // step))  # of diagonals
     if run is not None:
         decoded = np.empty((rows, length), np.uint8)
         run(np.ascontiguousarray(lines), decoded, step)
         return decoded
     return _plain(lines, step)
-
-
-def _plain_seconds(lines: Array, step: int) -> float:
-    rows: int
-    pixels: int
-    rows, pixels = len(lines), -(-(lines.shape[1] - 1) // step)
-    if not (lines[:, 0] >= MEAN).any():
-        return _ROW_SECONDS * rows
-    block = min(BLOCK, rows)
-    if min(block, pixels) * step < _FEW:
-        return _BYTE_SECONDS * int(lines.size)
-    return _DIAGONAL_SECONDS * (rows / block) * (pixels + block)
 
 
 def _plain(lines: Array, step: int) -> Array:
@@ -65,17 +49,15 @@ def _plain(lines: Array, step: int) -> Array:
     pixels = -(-length // step)
     # a row of zeros before the first, and a pixel of zeros before each row
     decoded = np.zeros((rows + 1, (pixels + 1) * step), np.uint8)
-    for start in range(0, rows, BLOCK):
-        part = np.zeros((min(BLOCK, rows - start), pixels * step), np.uint8)
-        part[:, :length] = lines[start : start + BLOCK, 1:]
-        kinds = lines[start : start + BLOCK, 0]
-        target = decoded[start : start + len(part) + 1]
-        if kinds.max() < MEAN:
-            _by_rows(kinds, part, target, step)
-        elif min(len(part), pixels) * step < _FEW:
-            _by_bytes(kinds, part, target, step)
-        else:
-            _by_diagonals(kinds, part, target, step)
+    values = np.zeros((rows, pixels * step), np.uint8)
+    values[:, :length] = lines[:, 1:]
+    kinds = lines[:, 0]
+    if not (kinds >= MEAN).any():
+        _by_rows(kinds, values, decoded, step)
+    elif min(rows, pixels) * step < _FEW:
+        _by_bytes(kinds, values, decoded, step)
+    else:
+        _by_diagonals(kinds, values, decoded, step)
     return decoded[1:, step : step + length]
 
 

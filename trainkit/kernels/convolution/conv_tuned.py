@@ -52,10 +52,6 @@ Array = Any
 _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
 WEIGHTS = kernel_family.Family("conv_weights", "convolution.conv_compiled", "weights")
 
-FEWEST_CHANNELS = 2
-"""Gradients by the input are summed for 16 channels at a time: for a single one that is in vain."""
-STEPS_SECONDS = 1e-4
-"""What the plain version takes for the smallest convolution."""
 
 _WIDE_PRODUCT = 1 << 18
 """Weights from which on the gradient by a kernel of one element is left to products: these lay the
@@ -152,7 +148,7 @@ def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: 
     """Estimate for the plain version: its steps, its products and the windows that it copies."""
     outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
     each = kernel_family.PRODUCT_SECONDS * filters / groups + 8 * kernel_family.BYTE_SECONDS
-    return groups * STEPS_SECONDS + outputs * columns * each
+    return groups * kernel_family.STEP_SECONDS + outputs * columns * each
 
 
 def _pool(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
@@ -246,7 +242,7 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
     """Sums for the pixels of the input, over offsets that cover them."""
     inside, filters = kernel.shape[-2:]
     batch, channels = g.shape[0], inside * groups
-    if channels < FEWEST_CHANNELS:
+    if channels == 1:  # sums are of 16 channels at a time, which is in vain for one
         return None
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     dtype = g.dtype

@@ -19,8 +19,8 @@ from trainkit.kernels.jit.half_vectors import HalfTile
 from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
 
 Seen = list[tuple[int, int, int]]
-_TO_READ, _TO_WRITE = 0, 1
-FREE, EDGE, CUT = 0, 1, 2
+_TO_READ, _TO_WRITE = range(2)
+FREE, EDGE, CUT = range(3)
 """Tiles that test nothing, those at the edge of a line, and those with too many lanes, too."""
 
 

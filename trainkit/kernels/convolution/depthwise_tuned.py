@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
@@ -50,7 +50,6 @@ _NEAR = 0.75
 """Of the first cache, what tiles below one another share."""
 _FEWEST_VECTORS = 4
 """Vectors of a pixel that are read side by side, or more, as lines of memory come in pairs."""
-TABLES = 256
 EMPTY_LINES = np.empty((0, 0, 0), np.float32)
 _NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_LINES, (np.float32(0), np.float32(0))
 
@@ -87,7 +86,7 @@ def _vertical(w: Windows) -> tuple[int, int, int, int, int, int]:
     return size, out, window, stride, dilation, _two(w.pads, (0, 0))[0][0]
 
 
-@lru_cache(maxsize=TABLES)
+@lru_cache(maxsize=CALLS)
 def forward_table(w: Windows) -> Array:
     """For each line of windows the first line that it sees, how many, and the first's offset."""
     size, out, window, stride, dilation, before = _vertical(w)
@@ -95,7 +94,7 @@ def forward_table(w: Windows) -> Array:
     return _table(lines, size)
 
 
-@lru_cache(maxsize=TABLES)
+@lru_cache(maxsize=CALLS)
 def backward_table(w: Windows) -> Array:
     """For each line the first line of windows that sees it, how many do, and the first's offset.
 
@@ -204,7 +203,7 @@ class LinesCall(NamedTuple):
         return y
 
 
-@lru_cache(maxsize=TABLES)
+@lru_cache(maxsize=CALLS)
 def lines_call(w: Windows, batch: int, channels: int, filters: int) -> LinesCall:
     """What is known of a convolution of so many images before it begins."""
     size, out, window, _, x_lines, _ = _vertical(w)

@@ -25,7 +25,7 @@ Array = Any
 
 PIXELS = kernel_family.Family("conv_pixels", "convolution.conv_compiled", "pixels")
 
-AS_IT_IS, PACKED, TURNED = 0, 1, 2
+AS_IT_IS, PACKED, TURNED = range(3)
 """How the kernel lies in memory for the sums."""
 NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX, (np.float32(0), np.float32(0))
 _F32 = np.dtype(np.float32)

@@ -70,10 +70,10 @@ def _input_matrix() -> Matrix:
     )
 
 
-INPUTS, WEIGHTS, GRADIENTS = 0, 1, 2
+INPUTS, WEIGHTS, GRADIENTS = range(3)
 """What is transformed: 6 x 6 numbers of an input, 3 x 3 weights or 4 x 4 gradients."""
 TO_POINTS = _input_matrix(), _evaluation(3), _evaluation(STEP)
-RESULTS, SUMS = 0, 1
+RESULTS, SUMS = range(2)
 """What comes of products: 4 x 4 results, or the sums for 3 x 3 weights."""
 FROM_POINTS = _interpolation(STEP), _interpolation(3)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.jit.array_kernel import ArrayKernel
-from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family, owned
+from trainkit.kernels.jit.array_kernel import FEWEST_EXACT, ArrayKernel
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
@@ -24,42 +24,42 @@ are not fused serve all sizes: one thread is 8 to 12 times faster than their lon
 """
 
 
-def _kernel(name: str, takes: str, plain: float, fewest: int = 1, **facts: Any) -> ArrayKernel:
-    facts = {"plain": plain, "fewest": fewest, **facts}
-    return ArrayKernel(name, "elementwise.elementwise_compiled", name, takes, **facts)
+def _kernel(name: str, takes: str, fewest: int = 1, exact: bool = False) -> ArrayKernel:
+    file = "elementwise.elementwise_compiled"
+    return ArrayKernel(name, file, name, takes, fewest=fewest, exact=exact)
 
 
-def _exact(name: str, takes: str, plain: float, fewest: int) -> ArrayKernel:
-    """One that does what NumPy does in a single pass, and is called more slowly."""
-    return _kernel(name, takes, plain, fewest, exact=True)
+def _exact(name: str, takes: str, fewest: int = FEWEST_EXACT) -> ArrayKernel:
+    """One that does what NumPy does in a single pass."""
+    return _kernel(name, takes, fewest, exact=True)
 
 
-relu = _exact("relu", "flat", 0.3, 1 << 12)
-relu6 = _exact("relu6", "flat", 0.6, 1 << 12)
-relu_gradient = _exact("relu_gradient", "flat flat", 0.25, 1 << 12)
-leaky_relu = _exact("leaky_relu", "flat number", 0.6, 1 << 12)
-hard_sigmoid = _exact("hard_sigmoid", "flat", 1.0, 1 << 12)
-hard_silu = _exact("hard_silu", "flat", 1.3, 1 << 12)
-hard_silu_gradient = _exact("hard_silu_gradient", "flat flat", 4.0, 1 << 12)
-rsqrt = _exact("rsqrt", "flat", 0.6, 1 << 12)
-clip = _exact("clip", "flat number number", 0.6, 1 << 8)
-where = _exact("where", "mask flat flat", 3.7, 1 << 12)
-keep_where = _exact("keep_where", "mask flat", 3.0, 1 << 10)
-sigmoid = _kernel("sigmoid", "flat", 0.55, 1 << 14)
-softplus = _kernel("softplus", "flat", 1.5, PARALLEL)
-silu = _kernel("silu", "flat", 0.6, PARALLEL)
-erf = _kernel("erf", "flat", 1.5)
-gelu_erf = _kernel("gelu_erf", "flat", 1.8)
-gelu_tanh = _kernel("gelu_tanh", "flat", 1.0, PARALLEL)
-elu_gradient = _kernel("elu_gradient", "flat flat number", 2.5, PARALLEL)
-selu_gradient = _kernel("selu_gradient", "flat flat", 2.5, PARALLEL)
-silu_gradient = _kernel("silu_gradient", "flat flat", 1.2, PARALLEL)
-gelu_erf_gradient = _kernel("gelu_erf_gradient", "flat flat", 3.0)
-gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", 2.5, PARALLEL)
+relu = _exact("relu", "flat")
+relu6 = _exact("relu6", "flat")
+relu_gradient = _exact("relu_gradient", "flat flat")
+leaky_relu = _exact("leaky_relu", "flat number")
+hard_sigmoid = _exact("hard_sigmoid", "flat")
+hard_silu = _exact("hard_silu", "flat")
+hard_silu_gradient = _exact("hard_silu_gradient", "flat flat")
+rsqrt = _exact("rsqrt", "flat")
+clip = _exact("clip", "flat number number", 1 << 8)
+where = _exact("where", "mask flat flat")
+keep_where = _exact("keep_where", "mask flat", 1 << 10)
+sigmoid = _kernel("sigmoid", "flat", 1 << 14)
+softplus = _kernel("softplus", "flat", PARALLEL)
+silu = _kernel("silu", "flat", PARALLEL)
+erf = _kernel("erf", "flat")
+gelu_erf = _kernel("gelu_erf", "flat")
+gelu_tanh = _kernel("gelu_tanh", "flat", PARALLEL)
+elu_gradient = _kernel("elu_gradient", "flat flat number", PARALLEL)
+selu_gradient = _kernel("selu_gradient", "flat flat", PARALLEL)
+silu_gradient = _kernel("silu_gradient", "flat flat", PARALLEL)
+gelu_erf_gradient = _kernel("gelu_erf_gradient", "flat flat")
+gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", PARALLEL)
 
 NUMBERS_CHOSEN = (
-    _exact("number_where", "mask number flat", 3.7, 1 << 12),
-    _exact("where_or_number", "mask flat number", 3.7, 1 << 12),
+    _exact("number_where", "mask number flat"),
+    _exact("where_or_number", "mask flat number"),
 )
 """`where` with a number in place of its first array, and of its second one."""
 
@@ -101,11 +101,12 @@ def _of_bits(half: Family, arrays: tuple[Array, ...]) -> Array | None:
         return None
     if any(a.dtype not in (_BF16, np.bool_) for a in arrays) or not x.size:
         return None
-    run = half.find((), BFLOAT16_SECONDS * x.size)
+    moved = x.nbytes + sum(a.nbytes for a in arrays)
+    run = half.find((), BYTE_SECONDS * moved)
     if run is None:
         return None
     y = np.empty(x.shape, _BF16)
     flat = [owned(a).reshape(-1) for a in (*arrays, y)]
     bits = [a.view(np.uint16) if a.dtype is _BF16 else a for a in flat]
-    run(*shared(BYTE_NANOSECONDS * sum(a.nbytes for a in flat)), *bits)
+    run(*shared(BYTE_NANOSECONDS * moved), *bits)
     return y

@@ -1,9 +1,9 @@
 """Kernels over arrays of a common layout, declared by a line: what they take, give and cost.
 
-A declaration that takes "rows", with plain=4.0, stands for: the array is float32, its last axis is
-a row; where the plain version has taken long enough, at 4 ns for an element, the compiled one takes
-a matrix in row-major order, fills another, and is shared out by the bytes of both. The function
-that does so is written at the first call.
+A declaration that takes "rows" stands for: the array is float32, its last axis is a row; where the
+plain version has taken long enough, the compiled one takes a matrix in row-major order, fills
+another, and is shared out by the bytes of both. The function that does so is written at the first
+call.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dispatch.facets import Tuned
-from trainkit.kernels.jit.kernel_family import SMALLEST_SECONDS, Family, owned
+from trainkit.kernels.jit.kernel_family import (
+    BYTE_SECONDS,
+    FUNCTION_SECONDS,
+    SMALLEST_SECONDS,
+    Family,
+    owned,
+)
 from trainkit.kernels.jit.kernel_library import lies_here
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
+FEWEST_EXACT = 1 << 12
+"""Fewer elements NumPy passes over once in less time than it takes to call a kernel."""
 _LIKE = "{x}.dtype is kind and {x}.shape == shape"
 _NUMBERS = "owned({x}).reshape(-1)"
 _OR_NONE = "{x} is None or {x}.dtype is kind"
@@ -86,13 +94,13 @@ class ArrayKernel(Family):
             - "width": the last of them: elements of a row, where these are not the last axis.
         gives: the layout of each result: "flat" and "rows" like the inputs, "each" a number for
             each row, "shares" sums over rows, which the kernel makes in `shares` parts.
-        plain: nanoseconds that the plain version takes for an element.
         fewest: arrays of fewer elements are left to the plain version, which is as fast there:
             measured by one thread.
         asked: elements from which on an operation asks, if that is more. Where no kernels came
             compiled, it does not ask for those on which the plain version spends less than
             `SMALLEST_SECONDS` either.
         exact: it gives the bits of the plain version.
+        functions: how many special functions of an element it computes.
         shares: how many parts sums over rows are made in; a fixed number, so that any machine gives
             the same.
         dtype: of the arrays, where that is not float32.
@@ -106,19 +114,24 @@ class ArrayKernel(Family):
         takes: str,
         gives: str = "",
         *,
-        plain: float,
         fewest: int = 1,
         asked: int = 1,
         exact: bool = False,
+        functions: int = 0,
         shares: int = 16,
         dtype: Any = np.float32,
     ) -> None:
         super().__init__(name, file, builder, exact)
-        self.fewest = max(fewest, asked, 1 if lies_here() else _fewest_elements(plain))
         self._layouts, self._dtype = (takes, gives), np.dtype(dtype)
+        moved = _element_bytes(takes, gives, self._dtype.itemsize)
+        # Plain versions have eight passes or so over all of them.
+        plain = 8 * BYTE_SECONDS * moved + FUNCTION_SECONDS * functions
+        # Fewer elements don't count where nothing is compiled: asking would be in vain.
+        counted = 1 if lies_here() else math.ceil(SMALLEST_SECONDS / plain)
+        self.fewest = max(fewest, asked, counted)
         self._facts = {
-            "plain": plain * 1e-9,
-            "nanoseconds": BYTE_NANOSECONDS * _element_bytes(takes, gives, self._dtype.itemsize),
+            "plain": plain,
+            "nanoseconds": BYTE_NANOSECONDS * moved,
             "fewest": fewest,
             "shares": shares,
         }
@@ -170,11 +183,6 @@ class ArrayKernel(Family):
         exec(compile(_text_of(*self._layouts, self.exact), f"<call of {self.name}>", "exec"), scope)
         self._call = scope["call"]
         return self._call(*inputs)
-
-
-def _fewest_elements(plain: float) -> int:
-    """Elements from which on calls count, so that asking for a smaller one would be in vain."""
-    return math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
 
 
 def _element_bytes(takes: str, gives: str, itemsize: int) -> int:

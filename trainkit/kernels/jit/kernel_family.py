@@ -34,6 +34,7 @@ from trainkit.core.process.key_locks import KeyLocks
 from trainkit.core.process.requirements import install_command
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -46,12 +47,14 @@ SMALLEST_SECONDS = 5e-5
 
 It uses a kernel that is compiled all the same: a small call wakes no threads, see `shared`.
 """
-PRODUCT_SECONDS = 2e-11
+PRODUCT_SECONDS = PRODUCT_NANOSECONDS * 1e-9
 """What plain versions take for a multiplication and its addition, which BLAS does for them."""
 BYTE_SECONDS = 2e-10
 """What they take for a byte that one of their passes reads or writes."""
-BFLOAT16_SECONDS = 2e-9
-"""What the loops of `ml_dtypes` take for a number."""
+FUNCTION_SECONDS = 1e-7
+"""What they take for a special function of a number, an approximation of many passes."""
+STEP_SECONDS = 3e-5
+"""What ten calls of NumPy take whatever the sizes: a step of a loop, such as of LSTM."""
 
 MODES = ("off", "hot", "eager")
 

@@ -11,6 +11,9 @@ BLOCK_DEPTH = 512
 `block_tiling` then stay near the first cache, 64 KB at most."""
 
 
+STREAMS, UNROLLED = 8, 4
+"""Runs of memory that a core follows at a time, and like steps that are written out one after the
+other: what is counted for them takes a quarter of what it would take of the processor's slots."""
 FAR_BYTES = 1 << 20
 """Weights of one row's product, and results of a convolution, are asked for ahead from here on, as
 the second cache has no room for them.

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import target
-from trainkit.kernels.jit.kernel_family import BFLOAT16_SECONDS, Family
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family
 from trainkit.kernels.threads.part_functions import PartFunction, part_function
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES, shared
 
@@ -78,7 +78,7 @@ def _kernel(families: dict[Any, Family], g: Array) -> Any:
     family = _family(families, g.dtype)
     if family is None or not g.ndim or not g.size:
         return None
-    return family.find((), BFLOAT16_SECONDS * g.size)
+    return family.find((), BYTE_SECONDS * 2 * g.nbytes)
 
 
 def _sums_of(rows: Array) -> Array:

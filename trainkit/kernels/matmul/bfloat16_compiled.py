@@ -27,7 +27,7 @@ from trainkit.kernels.matmul.bfloat16_tiles import (
     join_rows,
     turn_words,
 )
-from trainkit.kernels.matmul.product_compiled import _FETCHED, _PAGE, _STRIPS, _TOGETHER
+from trainkit.kernels.matmul.product_compiled import _PAGE, STREAMS, UNROLLED
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _ROWS, _VECTORS, _LANES = block_tiling()
@@ -61,9 +61,9 @@ def _kernels(kind: int) -> tuple[Any, Any]:
         Vectors are written whole: what is beyond `width` is overwritten by the next row.
         """
         words = (depth + each - 1) // each
-        for first in range(0, words, _TOGETHER):
-            some = min(_TOGETHER, words - first)
-            for row in range(each * (first + _FETCHED), each * (first + _FETCHED + some)):
+        for first in range(0, words, UNROLLED):
+            some = min(UNROLLED, words - first)
+            for row in range(each * (first + STREAMS), each * (first + STREAMS + some)):
                 for line in range(0, 2 * count, CACHE_LINE):
                     fetch_line(source + row * step + line, 0)
             for f in range(0, count, width):
@@ -155,7 +155,7 @@ def _kernels(kind: int) -> tuple[Any, Any]:
         words = whole_vectors((min(depth, most) + each - 1) // each)
         tiles, strips = (
             (rows + _ROWS - 1) // _ROWS,
-            min(_STRIPS, (columns + _COLUMNS - 1) // _COLUMNS),
+            min(STREAMS, (columns + _COLUMNS - 1) // _COLUMNS),
         )
         gathers = x_next != 2
         # pairs that are neighbours are read where they lie
@@ -192,9 +192,9 @@ def _kernels(kind: int) -> tuple[Any, Any]:
             if rounds and not is_last:
                 to, to_step, size = sums.ctypes.data, 4 * columns, 4
             for f in range(0, columns, _COLUMNS):
-                strip = f // _COLUMNS % _STRIPS
+                strip = f // _COLUMNS % STREAMS
                 if strip == 0:
-                    some, source = min(_STRIPS * _COLUMNS, columns - f), w + k * w_step + f * w_next
+                    some, source = min(STREAMS * _COLUMNS, columns - f), w + k * w_step + f * w_next
                     if w_next == 2:
                         lay_rows(
                             source, w_step, deep, some, _COLUMNS, _VECTORS, packed_at, strip_step,

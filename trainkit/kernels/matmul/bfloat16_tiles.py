@@ -19,7 +19,7 @@ from trainkit.kernels.matmul.matmul_compiled import _write_tile
 binding.initialize_native_asmparser()  # of the instruction that is written by its name
 
 
-SINGLES, PAIRS, FLOAT16S = 0, 1, 2
+SINGLES, PAIRS, FLOAT16S = range(3)
 """Kinds of words: a bfloat16 as float32, two bfloat16 as they are, a float16 as float32."""
 
 

@@ -11,14 +11,11 @@ from numba.extending import intrinsic
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
-from trainkit.kernels.jit.register_tiles import product_tiling
+from trainkit.kernels.jit.register_tiles import UNROLLED, product_tiling
 from trainkit.kernels.jit.simd import BYTES, CountedLoop, Loop, Tile, call_apart, literal
 
-CUT, WHOLE, FETCHING, PANEL, FETCHING_CUT = 0, 1, 2, 3, 4
+CUT, WHOLE, FETCHING, PANEL, FETCHING_CUT = range(5)
 """Kinds of tiles of blocks."""
-_UNROLLED = 4
-"""Numbers of each row of a panel that are multiplied in a round: what is counted and asked for
-ahead then takes a quarter of what it would take of the processor's slots."""
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
 WIDE = _VECTORS * _LANES
@@ -239,7 +236,7 @@ def bytes_ahead(in_panels, rows, width, depth):
         width: bytes of a row of it.
         depth: numbers of a row of x.
     """
-    return max(0, depth // _UNROLLED - rows) * width if in_panels else depth * CACHE_LINE
+    return max(0, depth // UNROLLED - rows) * width if in_panels else depth * CACHE_LINE
 
 
 @intrinsic(prefer_literal=True)
@@ -371,13 +368,13 @@ def _write_panel_tile(tile, arguments, following, ahead, follows):
         numbers = [[tile.number(tile.plus(at, step))] * tile.vectors for step in steps]
         return tile.add_products(sums, numbers, row)
 
-    rounds = builder.sdiv(depth, tile.word(_UNROLLED))
+    rounds = builder.sdiv(depth, tile.word(UNROLLED))
     loop = CountedLoop(builder, rounds, [x, w, following, *sums])
     at, weight, line, *sums = loop.values
     for v in range(tile.vectors):
         # the line of a vector's end: that of its start came with the tile before
         tile.fetch_line(tile.plus(line, (v + 1) * tile.width - BYTES))
-    for k in range(_UNROLLED):
+    for k in range(UNROLLED):
         sums = round_of(tile.plus(at, k * x_next), tile.plus(weight, k * w_step), sums)
     # After the results' lines the same requests are for what lies ahead: with more of them in a
     # round, LLVM keeps sums in memory.
@@ -385,9 +382,9 @@ def _write_panel_tile(tile, arguments, following, ahead, follows):
     is_row = builder.icmp_signed("<", loop.index, last_row)
     line = tile.plus(line, builder.select(is_row, y_step, tile.word(w_step)))
     line = builder.select(builder.icmp_signed("==", loop.index, last_row), ahead, line)
-    ends = tile.plus(at, _UNROLLED * x_next), tile.plus(weight, _UNROLLED * w_step)
+    ends = tile.plus(at, UNROLLED * x_next), tile.plus(weight, UNROLLED * w_step)
     at, weight, _, *sums = loop.close([*ends, line, *sums])
-    remainder = builder.srem(depth, tile.word(_UNROLLED))
+    remainder = builder.srem(depth, tile.word(UNROLLED))
     loop = CountedLoop(builder, remainder, [at, weight, *sums])
     at, weight, *sums = loop.values
     sums = round_of(at, weight, sums)

@@ -13,7 +13,14 @@ from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_columns, block_tiling, tiling
+from trainkit.kernels.jit.register_tiles import (
+    BLOCK_DEPTH,
+    STREAMS,
+    UNROLLED,
+    block_columns,
+    block_tiling,
+    tiling,
+)
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import (
     CUT,
@@ -40,10 +47,6 @@ _EVEN_GAIN = 16
 """The part of their rows that tiles of `_EVEN` rows have to save: they are slower for each row."""
 _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
-_STRIPS = 8
-"""Tiles whose weights are laid side by side at a time: a row of them is read in one go."""
-_TOGETHER = 4
-"""Rows that are laid side by side at a time: what is read of one is not a page away each time."""
 _COPIED_ROWS = 24
 """From so many rows on, weights are laid side by side before they are multiplied."""
 _TURNED_STRIPS = 3
@@ -51,8 +54,6 @@ _TURNED_STRIPS = 3
 seventh less time."""
 _PAGE = 4096
 """Rows that are so many bytes apart, or a multiple, take each other's place in the first cache."""
-_FETCHED = 8
-"""So many rows before they are copied they are asked for: no two of them are neighbours."""
 
 
 def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
@@ -102,9 +103,9 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 to = packed + f // tile_columns * strip_step
                 turn(w + f * w_next, w_next, depth, min(tile_columns, columns - f), to)
             return
-        for k in range(0, depth, _TOGETHER):
-            some = min(_TOGETHER, depth - k)
-            for row in range(k + _FETCHED, k + _FETCHED + some):
+        for k in range(0, depth, UNROLLED):
+            some = min(UNROLLED, depth - k)
+            for row in range(k + STREAMS, k + STREAMS + some):
                 fetch(w + row * w_step, size * columns)
             for f in range(0, columns, tile_columns):
                 to = packed + f // tile_columns * strip_step + size * tile_columns * k
@@ -116,9 +117,9 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     @compiled(parallel=False)
     def gather(x, x_next, depth, rows, panels, panel_step):
         """Rows that lie by columns, at an address: those of a tile side by side, then the next."""
-        for k in range(0, depth, _TOGETHER):
-            some = min(_TOGETHER, depth - k)
-            for row in range(k + _FETCHED, k + _FETCHED + some):
+        for k in range(0, depth, UNROLLED):
+            some = min(UNROLLED, depth - k)
+            for row in range(k + STREAMS, k + STREAMS + some):
                 fetch(x + row * x_next, size * rows)
             for q in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - q)
@@ -217,7 +218,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         copies = x_next == size and x_step % _PAGE == 0 and columns > tile_columns and not turns
         in_panels = gathers or turns
         deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
-        strips = min(_STRIPS, (columns + tile_columns - 1) // tile_columns)
+        strips = min(STREAMS, (columns + tile_columns - 1) // tile_columns)
         # A line more from one to the next: at a power of two they would meet in the first cache.
         copy_step = size * deepest + CACHE_LINE
         panel_step = size * _ROWS * deepest + CACHE_LINE
@@ -241,7 +242,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 tile_step, next_step = panel_step, size * _ROWS
             elif copies:
                 for q in range(rows):
-                    fetch(first + (q + _FETCHED) * x_step, size * deep)
+                    fetch(first + (q + STREAMS) * x_step, size * deep)
                     to = beside.ctypes.data + q * copy_step
                     copy_floats(to, first + q * x_step, each * deep)
                 first, row_step, tile_step = beside.ctypes.data, copy_step, _ROWS * copy_step
@@ -249,10 +250,10 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 count, strip = min(tile_columns, columns - f), f // tile_columns
                 source, step = w + k * w_step + strip * w_strip, w_step
                 if packs:
-                    if strip % _STRIPS == 0:
-                        some = min(_STRIPS * tile_columns, columns - f)
+                    if strip % STREAMS == 0:
+                        some = min(STREAMS * tile_columns, columns - f)
                         pack(source, w_step, w_next, deep, some, packed_at, strip_step)
-                    source, step = packed_at + strip % _STRIPS * strip_step, size * tile_columns
+                    source, step = packed_at + strip % STREAMS * strip_step, size * tile_columns
                 # sums are complete with the last numbers of a row
                 factor, shift, residual = 0, 0, 0
                 if factor_at and k + deep == depth:

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.jit.register_tiles import FAR_BYTES
+from trainkit.kernels.jit.register_tiles import FAR_BYTES, STREAMS, UNROLLED
 from trainkit.kernels.jit.simd import literal
 from trainkit.kernels.matmul.matmul_compiled import (
     CUT,
@@ -26,11 +26,6 @@ from trainkit.kernels.matmul.matmul_compiled import (
     product_tile,
     whole_product_tile,
 )
-
-_TOGETHER = 8
-"""Rows of weights in a pass over the sums; a core follows so many streams of memory."""
-_WIDE_VECTORS = 4
-"""Vectors of sums at a time, for which numbers of the row are spread once."""
 
 
 @intrinsic(prefer_literal=True)
@@ -88,7 +83,7 @@ def row_kernels(number, vectors, lanes):
         vectors: of the columns of a strip.
         lanes: numbers of a vector.
     """
-    size, strip_columns, wide = np.dtype(number).itemsize, vectors * lanes, _WIDE_VECTORS * lanes
+    size, strip_columns, wide = np.dtype(number).itemsize, vectors * lanes, UNROLLED * lanes
 
     @compiled(parallel=False)
     def by_rows(x, x_next, w, w_step, bias, y, depth, columns):
@@ -96,7 +91,7 @@ def row_kernels(number, vectors, lanes):
         zeros = np.zeros(wide, number)
         wide_end = columns // wide * wide
         is_far = size * depth * columns >= FAR_BYTES
-        together_end = depth // _TOGETHER * _TOGETHER
+        together_end = depth // STREAMS * STREAMS
         k = 0
         while k < depth:
             first, row = x + k * x_next, w + k * w_step
@@ -106,17 +101,17 @@ def row_kernels(number, vectors, lanes):
                     start = bias + size * f if bias else zeros.ctypes.data
                 if k < together_end and is_far:
                     _add_rows(
-                        size, _TOGETHER, _WIDE_VECTORS, lanes, FETCHING,
+                        size, STREAMS, UNROLLED, lanes, FETCHING,
                         first, x_next, row + size * f, w_step, start, y + size * f, wide,
                     )  # fmt: skip
                 elif k < together_end:
                     _add_rows(
-                        size, _TOGETHER, _WIDE_VECTORS, lanes, WHOLE,
+                        size, STREAMS, UNROLLED, lanes, WHOLE,
                         first, x_next, row + size * f, w_step, start, y + size * f, wide,
                     )  # fmt: skip
                 else:
                     _add_rows(
-                        size, 1, _WIDE_VECTORS, lanes, WHOLE,
+                        size, 1, UNROLLED, lanes, WHOLE,
                         first, x_next, row + size * f, w_step, start, y + size * f, wide,
                     )  # fmt: skip
             for f in range(wide_end, columns, lanes):
@@ -125,7 +120,7 @@ def row_kernels(number, vectors, lanes):
                     start = bias + size * f if bias else zeros.ctypes.data
                 if k < together_end:
                     _add_rows(
-                        size, _TOGETHER, 1, lanes, CUT,
+                        size, STREAMS, 1, lanes, CUT,
                         first, x_next, row + size * f, w_step, start, y + size * f, columns - f,
                     )  # fmt: skip
                 else:
@@ -133,7 +128,7 @@ def row_kernels(number, vectors, lanes):
                         size, 1, 1, lanes, CUT,
                         first, x_next, row + size * f, w_step, start, y + size * f, columns - f,
                     )  # fmt: skip
-            k += _TOGETHER if k < together_end else 1
+            k += STREAMS if k < together_end else 1
         keep_alive(zeros)
 
     @compiled(parallel=False)

@@ -19,15 +19,11 @@ Array = Any
 
 _F32 = np.dtype(np.float32)
 ROWS = ArrayKernel(
-    "normalized_rows",
-    "normalization.norm_compiled",
-    "rows",
-    "rows ones zeros number width",
-    plain=6.4,
+    "normalized_rows", "normalization.norm_compiled", "rows", "rows ones zeros number width"
 )
 ROWS_GRADIENT = ArrayKernel(
     "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient",
-    "rows rows ones number width", "rows shares shares", plain=12.8,
+    "rows rows ones number width", "rows shares shares",
 )  # fmt: skip
 
 GROUPS, GROUPS_GRADIENT = (

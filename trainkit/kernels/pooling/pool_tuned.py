@@ -40,7 +40,7 @@ AVERAGE_POOL, AVERAGE_POOL_GRADIENT = (
 
 rectified_gradient = ArrayKernel(
     "rectified_gradient", "pooling.pool_compiled", "rectified_gradient", "rows rows", "rows shares",
-    plain=3.2, shares=8,
+    shares=8,
 )  # fmt: skip
 """`g` of (g, y) where y is above 0, and its sum for each feature, or `None`."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core.rng import WORD_BITS, WORDS_PER_BLOCK
 from trainkit.core.shapes import bounded
-from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, STEP_SECONDS, Family
 from trainkit.kernels.random.random_tuned import WORD_NANOSECONDS
 from trainkit.kernels.threads.thread_pool import shared
 
@@ -33,7 +33,8 @@ def _float_plan(dims: tuple[int, ...]) -> tuple[int, int, float]:
     """How many floats an array has, the blocks that they take, and seconds without a kernel."""
     bounded("random numbers", *dims)
     count = math.prod(dims)
-    return count, max(1, -(-count // (2 * WORDS_PER_BLOCK))), 8e-6 + 2e-9 * count
+    block_count = max(1, -(-count // (2 * WORDS_PER_BLOCK)))
+    return count, block_count, STEP_SECONDS + BYTE_SECONDS * 8 * count
 
 
 def uniform(
@@ -100,9 +101,9 @@ def integers(
         high: above the greatest one.
         dtype: of integers.
     """
-    count = _float_plan(dims)[0]
+    count, _, seconds = _float_plan(dims)
     family, kind = (_SHORT_INTEGERS, _I32) if dtype is _I32 else (_INTEGERS, _I64)
-    run = family.find((), 8e-6 + 2e-8 * count)
+    run = family.find((), seconds)
     if run is None or not state.flags.c_contiguous:
         return None
     numbers, following = np.empty(dims, kind), np.empty(3, _U64)

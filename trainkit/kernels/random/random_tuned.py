@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core.rng import WORD_BITS, WORDS_PER_BLOCK
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, STEP_SECONDS, owned
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
@@ -27,8 +27,6 @@ DROPPED = kernel_family.Family(
     "dropped", "random.philox_compiled", "dropped", exact=True, alone=True
 )
 
-FEWEST_DROPPED = 1 << 10
-"""Smaller arrays are left to NumPy without a further look."""
 WORD_NANOSECONDS = 1.0
 """What a word takes on one core, of which two floats are made."""
 
@@ -41,7 +39,7 @@ def words(key: int, counter: int, count: int) -> Array | None:
         counter: 128-bit number of the first block; a block has four words.
         count: how many words.
     """
-    run = WORDS.find((), 8e-6 + 2.7e-9 * count)
+    run = WORDS.find((), STEP_SECONDS + BYTE_SECONDS * 8 * count)
     if run is None:
         return None
     stream_words = np.empty((count + 3) // 4 * 4, np.uint64)
@@ -63,7 +61,7 @@ def scaled_floats(
         scale: a float32.
         offset: likewise.
     """
-    run = SCALED_FLOATS.find((), 8e-6 + 2e-9 * count)
+    run = SCALED_FLOATS.find((), STEP_SECONDS + BYTE_SECONDS * 8 * count)
     if run is None:
         return None
     block, inside = divmod(first, 2 * WORDS_PER_BLOCK)
@@ -80,7 +78,7 @@ def dropped(x: Array, keep_mask: Array, scale: float) -> Array | None:
     """`x` times `scale` where `keep_mask`, else times 0; `None` where that is left to NumPy."""
     if x.dtype is not _F32 or x.shape != keep_mask.shape or not x.size:
         return None
-    run = DROPPED.find((), 2e-6 + 1e-9 * x.size)
+    run = DROPPED.find((), BYTE_SECONDS * 2 * x.nbytes)
     if run is None:
         return None
     result = np.empty(x.shape, np.float32)

@@ -46,8 +46,6 @@ LARGEST_KERNEL_BYTES = 1 << 22
 """The recurrent kernel is read at each step, so it has to stay in a cache."""
 SAMPLES = 8
 """How many samples a worker takes, a multiple of 8. More of them gain a tenth at most."""
-STEP_SECONDS = 3e-5
-"""What the calls of NumPy take for one step, whatever its size."""
 
 
 def has_kernel(dtype: Any) -> bool:
@@ -66,7 +64,7 @@ def _find_kernel(
     if any(a.dtype is not dtype or not a.size for a in (kernel, *arrays)):
         return None
     products = batch * steps * kernel.size
-    seconds = steps * STEP_SECONDS + kernel_family.PRODUCT_SECONDS * products
+    seconds = steps * kernel_family.STEP_SECONDS + kernel_family.PRODUCT_SECONDS * products
     run = family.find((), seconds)
     if run is None:
         return None

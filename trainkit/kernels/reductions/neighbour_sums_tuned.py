@@ -6,6 +6,6 @@ from trainkit.kernels.jit.array_kernel import ArrayKernel
 
 neighbour_sums = ArrayKernel(
     "neighbour_sums", "reductions.neighbour_sums_compiled", "neighbour_sums", "rows number",
-    plain=3.0, exact=True,
+    exact=True,
 )  # fmt: skip
 """Of rows and a radius, at most the length of a row."""

@@ -70,9 +70,6 @@ FEWEST_OF_ALL = 1 << 21
 """The largest of fewer elements NumPy finds by one core as fast."""
 _FEWEST_COLUMNS = 256
 """Columns that are worked on at a time, or more, whatever the first cache."""
-_SUM_NANOSECONDS = 0.06
-"""What an element of a sum takes on one core, of a kernel or of BLAS: of columns the parts have
-sums of their own, so that this decides on roundings."""
 _FEWEST_ROWS = 4
 """Rows that wait together in `row_sums`."""
 _BROAD = 64
@@ -139,7 +136,7 @@ def axis_extreme(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None
 
 def _row_extreme(name: str, x: Array) -> Array | None:
     # NumPy's call for each row counts where rows are short.
-    run = ROW_MAX_MIN[name].find((), (0.2 * x.size + 40 * len(x)) * 1e-9)
+    run = ROW_MAX_MIN[name].find((), kernel_family.BYTE_SECONDS * x.nbytes)
     if run is None:
         return None
     y = np.empty(len(x), np.float32)
@@ -156,8 +153,8 @@ def _whole_extreme(name: str, x: Array) -> Array | None:
 
 
 def _column_extreme(name: str, x: Array) -> Array | None:
-    outer, size, inner = x.shape
-    run = COLUMN_MAX_MIN[name].find((), (0.2 * x.size + 20 * outer * size) * 1e-9)
+    outer, _, inner = x.shape
+    run = COLUMN_MAX_MIN[name].find((), kernel_family.BYTE_SECONDS * x.nbytes)
     if run is None:
         return None
     y = np.empty((outer, inner), np.float32)
@@ -186,7 +183,7 @@ def running_sum(x: Array, axis: int) -> Array | None:
     if inner == 1 and size % 1024 == 0:  # eight such rows, all in one set of a cache, would not fit
         return scan(x, axis, False, False, False)
     family = RUNNING_ROWS if inner == 1 else RUNNING_COLUMNS
-    run = family.find((), 2e-9 * x.size)
+    run = family.find((), kernel_family.BYTE_SECONDS * 2 * x.nbytes)
     if run is None:
         return None
     y = np.empty(x.shape, np.float32)
@@ -212,14 +209,23 @@ def leading_sum(x: Array, count: int) -> Array:
     return column_sum(x.reshape(-1, math.prod(result_shape))).reshape(result_shape)
 
 
+def _nanoseconds(x: Array) -> float:
+    """What a sum takes on one core, by a kernel or BLAS.
+
+    A number of any dtype takes as long as two bytes. Of columns the parts have sums of their own,
+    so that this decides on roundings.
+    """
+    return 2 * BYTE_NANOSECONDS * float(x.size)
+
+
 def column_sum(x: Array) -> Array:
     """Sums of the columns of a large matrix of floats, by the kernel or by BLAS."""
     if x.dtype is _F32:
         folds = _folds(*x.shape)
-        run = COLUMN_SUMS.find((), _SUM_NANOSECONDS * 1e-9 * x.size) if folds else None
+        run = COLUMN_SUMS.find((), _nanoseconds(x) * 1e-9) if folds else None
         if run is not None:
             width = folds * x.shape[1]
-            pool, parts = shared(_SUM_NANOSECONDS * x.size)
+            pool, parts = shared(_nanoseconds(x))
             parts = min(parts, VECTOR_SHARES)
             sums = np.empty((parts, width), np.float32)
             run(pool, parts, x.reshape(-1, width), sums)
@@ -305,10 +311,10 @@ def _half_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
         return None
     bits, shape = x.view(np.uint16), cube.kept if keepdims else cube.short
     family = HALF_COLUMN_SUMS if cube.outer == 1 else HALF_MIDDLE_SUMS
-    run = family.find((), _SUM_NANOSECONDS * 1e-9 * x.size)
+    run = family.find((), _nanoseconds(x) * 1e-9)
     if run is None:
         return None
-    pool, parts = shared(_SUM_NANOSECONDS * x.size)
+    pool, parts = shared(_nanoseconds(x))
     if cube.outer > 1:
         y = np.empty((cube.outer, cube.inner), np.float32)
         run(pool, parts, bits.reshape(cube.outer, cube.size, cube.inner), y)
@@ -357,11 +363,11 @@ def _row_sum(x: Array, of_squares: bool) -> Array | None:
 def _row_sum_on_pool(x: Array, of_squares: bool) -> Array | None:
     if x.dtype is not _F32 or x.shape[1] < _SIDE_BY_SIDE:
         return None
-    run = (ROW_SQUARE_SUMS if of_squares else ROW_SUMS).find((), _SUM_NANOSECONDS * 1e-9 * x.size)
+    run = (ROW_SQUARE_SUMS if of_squares else ROW_SUMS).find((), _nanoseconds(x) * 1e-9)
     if run is None or not _adds_as_numpy(run, of_squares):
         return None
     sums = np.empty(len(x), np.float32)
-    run(*shared(_SUM_NANOSECONDS * x.size), x, *row_leaves(x.shape[1]), sums)
+    run(*shared(_nanoseconds(x)), x, *row_leaves(x.shape[1]), sums)
     return sums
 
 
@@ -386,11 +392,11 @@ def _middle_sum(x: Array) -> Array:
 def _middle_sum_on_pool(x: Array, family: kernel_family.Family = MIDDLE_SUMS) -> Array | None:
     if x.dtype is not _F32 or x.shape[2] < _BROAD // 4:
         return None
-    run = family.find((), _SUM_NANOSECONDS * 1e-9 * x.size)
+    run = family.find((), _nanoseconds(x) * 1e-9)
     if run is None:
         return None
     y = np.empty((len(x), x.shape[2]), np.float32)
-    run(*shared(_SUM_NANOSECONDS * x.size), x, y)
+    run(*shared(_nanoseconds(x)), x, y)
     return y
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.jit.kernel_family import Family, owned
+from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
 from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
@@ -47,11 +47,11 @@ def _run_by_axis(
         return None
     axis %= x.ndim
     size, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
-    run = (rows if inner == 1 else columns).find((), 3e-9 * x.size)
+    moved = (len(arrays) + 1) * x.nbytes
+    run = (rows if inner == 1 else columns).find((), BYTE_SECONDS * moved)
     if run is None:
         return None
     y = np.empty(x.shape, np.float32)
     dims = (-1, size) if inner == 1 else (-1, size, inner)
-    moved = (len(arrays) + 1) * x.nbytes
     run(*shared(BYTE_NANOSECONDS * moved), *(owned(a).reshape(dims) for a in (*arrays, y)), *flags)
     return y

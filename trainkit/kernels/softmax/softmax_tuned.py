@@ -15,18 +15,14 @@ FEWEST = 1 << 13
 
 
 def _kernel(name: str, builder: str, takes: str, gives: str, **facts: Any) -> ArrayKernel:
-    costs = {"plain": 6.4, "asked": FEWEST, **facts}
-    return ArrayKernel(name, "softmax.softmax_compiled", builder, takes, gives, **costs)
+    file = "softmax.softmax_compiled"
+    return ArrayKernel(name, file, builder, takes, gives, **{"asked": FEWEST, **facts})
 
 
-SOFTMAX = _kernel("softmax", "softmax", "rows", "rows", plain=4.0)
-SOFTMAX_GRADIENT = _kernel(
-    "softmax_rows_gradient", "softmax_gradient", "rows rows", "rows", plain=2.4
-)
-LOG_SOFTMAX = _kernel("log_softmax", "log_softmax", "rows", "rows", plain=3.0)
-LOG_SOFTMAX_GRADIENT = _kernel(
-    "log_softmax_gradient", "log_softmax_gradient", "rows rows", "rows", plain=2.4
-)
+SOFTMAX = _kernel("softmax", "softmax", "rows", "rows")
+SOFTMAX_GRADIENT = _kernel("softmax_rows_gradient", "softmax_gradient", "rows rows", "rows")
+LOG_SOFTMAX = _kernel("log_softmax", "log_softmax", "rows", "rows")
+LOG_SOFTMAX_GRADIENT = _kernel("log_softmax_gradient", "log_softmax_gradient", "rows rows", "rows")
 
 loss = _kernel("softmax_loss", "loss", "ids rows", "each")
 """Cross-entropy along the last axis of (labels, logits), or `None`; labels have been checked."""
@@ -49,7 +45,7 @@ dense_loss_and_gradients = _kernel(
 
 scaled_rows = _kernel(
     "scaled_rows", "scaled_rows", "each rows", "rows",
-    plain=2.4, asked=1, exact=True,
+    asked=1, exact=True,
 )  # fmt: skip
 """Rows of (g, gradients) times the numbers g, or `None`; the same bits as NumPy's."""
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from trainkit.core.dispatch.facets import Tuned
 from trainkit.kernels.jit.array_kernel import ArrayKernel
-from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, Family, owned
-from trainkit.kernels.threads.thread_pool import shared
+from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, FUNCTION_SECONDS, Family, owned
+from trainkit.kernels.threads.thread_pool import FUNCTION_NANOSECONDS, shared
 
 Array = Any
 
@@ -24,7 +24,7 @@ class FloatKernel:
         min_elements: arrays with fewer are left to the plain version.
     """
 
-    def __init__(self, name: str, takes: str, plain: float, min_elements: int = 1) -> None:
+    def __init__(self, name: str, takes: str, min_elements: int = 1) -> None:
         file = "special.special_compiled"
         self.kernels = {
             dtype: ArrayKernel(
@@ -32,7 +32,7 @@ class FloatKernel:
                 file,
                 name + suffix,
                 takes,
-                plain=plain,
+                functions=1,
                 fewest=min_elements,
                 dtype=dtype,
             )
@@ -50,19 +50,17 @@ class FloatKernel:
         return Tuned(self, fewest=self.min_elements)
 
 
-ERFC = FloatKernel("erfc", "flat", 95.0)
-ERFINV = FloatKernel("erfinv", "flat", 96.0)
-ERFCINV = FloatKernel("erfcinv", "flat", 96.0)
-NDTRI = FloatKernel("ndtri", "flat", 91.0)
-LGAMMA = FloatKernel("lgamma", "flat", 170.0)
-DIGAMMA = FloatKernel("digamma", "flat", 200.0)
-LOGADDEXP = FloatKernel("logaddexp", "flat flat", 35.0, 64)
+ERFC = FloatKernel("erfc", "flat")
+ERFINV = FloatKernel("erfinv", "flat")
+ERFCINV = FloatKernel("erfcinv", "flat")
+NDTRI = FloatKernel("ndtri", "flat")
+LGAMMA = FloatKernel("lgamma", "flat")
+DIGAMMA = FloatKernel("digamma", "flat")
+LOGADDEXP = FloatKernel("logaddexp", "flat flat", 64)
 
 # ------------------------------------------------------------------ incomplete functions
 
 _INCOMPLETE_GAMMA = Family("incomplete_gamma", "special.incomplete_compiled", "incomplete_gamma")
-_PLAIN_SECONDS = 3.5e-6
-_NANOSECONDS = 100.0
 _TOLERANCES = {_F32: 1e-12, _F64: 4.5e-16}
 """To which part of a sum its terms are added, by the dtype that it is rounded to."""
 
@@ -72,15 +70,15 @@ def _incomplete_gamma(a: Array, x: Array, is_upper: bool) -> Array | None:
         return None
     shape = np.broadcast_shapes(a.shape, x.shape)
     y = np.empty(shape)
-    run = _INCOMPLETE_GAMMA.find((), _PLAIN_SECONDS * y.size) if y.size else None
+    function_count = 20 * y.size  # a sum of so many terms takes as long
+    run = _INCOMPLETE_GAMMA.find((), FUNCTION_SECONDS * function_count) if y.size else None
     if run is None:
         return None
     doubles = [
         owned(np.broadcast_to(v.astype(_F64, copy=False), shape)).reshape(-1) for v in (a, x)
     ]
-    run(
-        *shared(_NANOSECONDS * y.size), *doubles, y.reshape(-1), int(is_upper), _TOLERANCES[x.dtype]
-    )
+    work = shared(FUNCTION_NANOSECONDS * function_count)
+    run(*work, *doubles, y.reshape(-1), int(is_upper), _TOLERANCES[x.dtype])
     return y.astype(x.dtype, copy=False)
 
 

@@ -107,6 +107,8 @@ PRODUCT_NANOSECONDS = 0.02
 """What compiled kernels take on one core for a multiplication and its addition."""
 BYTE_NANOSECONDS = 0.03
 """What those that pass over arrays take for a byte that they read or write: 0.01 to 0.07."""
+FUNCTION_NANOSECONDS = 5.0
+"""What they take for a special function of a number."""
 FEWEST_COPIED = 1 << 18
 """Numbers from which on a pass over arrays is shared out whose results must not depend on it:
 fewer lie in the cache of one core."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from trainkit import constraints, ops, regularizers
-from trainkit.autodiff.unread_values import LARGE_BYTES
 from trainkit.core import dtypes, masks, nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import (
@@ -18,6 +17,7 @@ from trainkit.core.errors import (
     UnknownArgumentError,
 )
 from trainkit.core.names import name_for
+from trainkit.core.process.garbage import LARGE_BYTES
 from trainkit.core.registry import serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text

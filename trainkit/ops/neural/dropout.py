@@ -10,6 +10,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
+from trainkit.kernels.jit.array_kernel import FEWEST_EXACT
 from trainkit.kernels.random import random_tuned
 from trainkit.ops.core.vmap import in_front, stacked
 
@@ -36,10 +37,7 @@ def serves(mask: Any, shape: Any) -> bool:
     _dropped_rule,
     semantics=ELEMENTWISE,
     tuned=Tuned(
-        random_tuned.dropped,
-        fewest=random_tuned.FEWEST_DROPPED,
-        on_gpu=(random_gpu.dropped,),
-        exact=True,
+        random_tuned.dropped, fewest=FEWEST_EXACT, on_gpu=(random_gpu.dropped,), exact=True
     ),
 )
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:

@@ -22,9 +22,6 @@ UPDATES = kernel_family.Family("update", "jit.llvm_text", "text_kernel", exact=T
 PIECE = 16_384
 """Elements that NumPy's steps work on at a time: what a rule computes of them stays in a cache."""
 
-_SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
-"""What one NumPy step of a program costs."""
-
 
 class FlatUpdate:
     """A rule for arrays in place, by NumPy's steps or, once there is one, by one call.
@@ -37,10 +34,9 @@ class FlatUpdate:
         self.program = program
         self.n_buffers = len(program.arrays)
         self.n_scalars = len(program.scalars)
-        self._nanoseconds = BYTE_NANOSECONDS * self.n_buffers * program.dtype.itemsize
+        self._element_bytes = self.n_buffers * program.dtype.itemsize
         self._key = (flat_kernel(program),) if has_expressions(program) else None
         self._numbers = [float(x.value) for x in program.numbers]
-        self._n_steps = len(program.steps)
 
     @property
     def kernel_key(self) -> kernel_family.Key | None:
@@ -62,11 +58,12 @@ class FlatUpdate:
         """
         if self._key is None:
             return False
-        seconds = _SECONDS_PER_STEP * count + _SECONDS_PER_ELEMENT * total
-        call = UPDATES.find(self._key, self._n_steps * seconds)
+        moved = self._element_bytes * total
+        seconds = kernel_family.STEP_SECONDS * count + kernel_family.BYTE_SECONDS * moved
+        call = UPDATES.find(self._key, seconds)
         if call is None:
             return False
-        pool = (0, 1) if total < FEWEST_COPIED else shared(self._nanoseconds * total)
+        pool = (0, 1) if total < FEWEST_COPIED else shared(BYTE_NANOSECONDS * moved)
         is_updated: bool = call(*pool, *scalars, *self._numbers, *buffers)
         return is_updated
 
