@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.graph.runtime import programs_by_size, values_of_sizes
+from trainkit.graph.runtime import general_fusion, programs_by_size, values_of_sizes
 from trainkit.graph.runtime.fusion import FusedKernel
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -357,3 +357,19 @@ def test_an_error_of_what_follows_from_sizes_names_its_line():
     with pytest.raises(tk.errors.InvalidArgumentError, match=r"gather[\s\S]*, in scaled"):
         compiled(tk.zeros([11]))
     assert len(programs_of(compiled)) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "other", "between"),
+    [
+        (18, 36, 32),
+        (36, 18, 32),
+        (144, 288, 256),
+        (256, 192, 224),
+        (15, 30, 16),
+        (15, 16, 15),
+        (16, 15, 16),
+    ],
+)
+def test_ends_of_ranges_are_looked_for_at_round_sizes(end, other, between):
+    assert general_fusion._roundest_between(end, other) == between

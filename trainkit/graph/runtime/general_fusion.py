@@ -30,7 +30,7 @@ from trainkit.graph.runtime.values_of_sizes import OF_SIZES, exact_settings, set
 
 _MOST_UNKNOWN = 2
 """Sizes that differ and stay unknown; each doubles the sizes at which a graph is fused."""
-_BISECTIONS = 5
+_BISECTIONS = 3
 """Sizes that are tried between one that serves and one, half or twice of it, that does not."""
 _NUMBERS = re.compile(r"0x[0-9A-FHKLMR]+|\d+|\\[0-9A-F]{2}")
 """In LLVM's language; also the bytes of numbers that are constants."""
@@ -150,10 +150,13 @@ class GeneralFusion:
         return self._bisect(exact, good, [max(2, n >> 1) for n in good])
 
     def _bisect(self, exact: Sizes, good: list[int], bad: list[int]) -> list[int]:
-        """An end between one that serves and one that does not, which serves."""
+        """An end between one that serves and one that does not, which serves.
+
+        What is decided by sizes mostly changes at multiples of powers of two, so these are tried.
+        """
         for _ in range(_BISECTIONS):
-            middle = [(a + b) // 2 for a, b in zip(good, bad, strict=True)]
-            if middle in (good, bad):
+            middle = [_roundest_between(a, b) for a, b in zip(good, bad, strict=True)]
+            if middle == good:
                 break
             if self._agrees(exact, good, middle):
                 good = middle
@@ -245,6 +248,15 @@ class GeneralFusion:
             else:
                 kernels[node] = _kernel(nodes, node, sizes.range, points, strict)
         return _replace(last, kernels, values)
+
+
+def _roundest_between(end: int, other: int) -> int:
+    """The multiple of the largest power of two between two numbers; `end` if there is none."""
+    below, last = min(end, other), max(end, other) - 1
+    if last <= below:
+        return end
+    power: int = 1 << (last ^ below).bit_length() - 1
+    return last & -power
 
 
 def _bytes(x: GraphTensor, shape: Sequence[int | None]) -> int:
