@@ -79,7 +79,6 @@ OF_NO_MACHINE = {
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
-        kernels/matmul/bfloat16_columns_tuned.py _FEWEST_ROWS
         kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS _PIECE_BYTES
         kernels/normalization/norm_compiled.py _FEW_COLUMNS
         kernels/reductions/reductions_compiled.py _NEAR
@@ -131,6 +130,8 @@ DATA = {
         ops/neural/synchronized_moments.py _LEAST
     """,
     "formats, names, and interfaces of others": """
+        compiler/cuda/cuda_source.py _FEWEST_LONG
+        compiler/cuda/cuda_table.py ARGUMENT_BYTES
         compiler/ir.py _FLOAT_BYTES
         compiler/llvm/jit.py _FORMAT
         core/cpu/openblas.py _PTHREADS
@@ -143,6 +144,12 @@ DATA = {
         graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _EXPONENT
+        kernels/convolution/windows_cuda.py AXES
+        kernels/cuda/raw_kernel.py MOST_THREADS ALIGNMENT
+        kernels/cudnn/attention_cudnn.py SIZES _FAR_BELOW
+        kernels/cudnn/conv_cudnn.py _AXES
+        kernels/matmul/matmul_gpu.py _FLOAT_FACTORS _DOUBLE_FACTORS _COMPUTE_TF32 _CUPY_FULL
+        kernels/matmul/matmul_gpu.py _DEFAULT_ALGORITHM
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL
@@ -160,7 +167,7 @@ DATA = {
 """The same of what nobody decides between: coefficients, bits, and names that others gave."""
 
 OF_A_GPU = re.compile(r"(_cuda|_gpu)\.py$|_room\.py$|/(cuda|cudnn|gpu)/")
-"""Files of numbers for GPUs, which no processor shows anything of."""
+"""Files of numbers for GPUs, which no processor shows anything of; some of these are data."""
 
 
 def kinds(package: pathlib.Path) -> dict[str, list[Number]]:
@@ -175,7 +182,7 @@ def kinds(package: pathlib.Path) -> dict[str, list[Number]]:
     found: dict[str, list[Number]] = {}
     for number in numbers(package, FOLDERS):
         says = [known[number.file, name] for name in number.names if (number.file, name) in known]
-        if OF_A_GPU.search(number.file):
+        if OF_A_GPU.search(number.file) and not (says and says[0].startswith("data")):
             says = ["of a GPU"]
         found.setdefault(says[0] if says else "unknown", []).append(number)
     return dict(sorted(found.items()))

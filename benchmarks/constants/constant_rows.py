@@ -136,11 +136,6 @@ ROWS = (
         ("convolution, 16 filters of 3 channels", "convolution, 32 filters, small", _CONV),
     ),
     Row(
-        _IN_CONV + "conv_layout.py",
-        "FEWEST_TILES",
-        ("gradient by weights, 16 filters", _BY_WEIGHTS, "gradient by weights, 256 filters"),
-    ),
-    Row(
         _IN_CONV + "conv_tuned.py",
         "_WIDE_PRODUCT",
         tuple(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
@@ -150,7 +145,12 @@ ROWS = (
     Row(
         "kernels/threads/thread_pool.py",
         "MATRIX_SHARES",
-        ("gradient by weights, 16 filters", "depthwise, gradient by weights, 64 channels"),
+        (
+            "gradient by weights, 16 filters",
+            "gradient by weights, 256 filters",
+            _BY_WEIGHTS,
+            "depthwise, gradient by weights, 64 channels",
+        ),
     ),
     Row(
         _IN_CONV + "conv_reference.py",

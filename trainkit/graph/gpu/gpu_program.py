@@ -31,7 +31,6 @@ CALLS_BEFORE_CAPTURE = 3
 MOST_DROPPED = 8
 """Captures that may be lost because a variable has moved, before no more are made."""
 _MOST_PLANS = 16
-_CALLS_OF_A_SHAPE = 3
 
 _MODE = os.environ.get("TRAINKIT_CUDA_GRAPHS", "")
 
@@ -97,7 +96,7 @@ class GpuProgram:
         if len(self._calls) > 256:
             self._calls.clear()
         self._calls[key] = calls = self._calls.get(key, 0) + 1
-        return calls >= _CALLS_OF_A_SHAPE and len(self._plans) < _MOST_PLANS
+        return calls >= CALLS_BEFORE_CAPTURE and len(self._plans) < _MOST_PLANS
 
     def _as_a_whole(self, arrays: list[Any], gpus: frozenset[Device]) -> list[Any]:
         placement = self._places(arrays, gpus)

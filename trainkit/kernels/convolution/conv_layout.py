@@ -32,8 +32,6 @@ SHORT_RUN = 32
 by the kernel images are copied with their padding."""
 PIXELS_NEAR, PIXELS_FAR = 64, 320
 """Pixels that make up for reading all weights: from the cache of a core, and from farther away."""
-FEWEST_TILES = 16
-"""With fewer tiles of weights, images are summed in parts."""
 PLANS, SMALL_PLANS = 128, 4096
 """Plans that are kept: 16 bytes for each pixel of an image or of a group of small ones."""
 SMALL_IMAGE = 1024
@@ -480,7 +478,7 @@ def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]
     """
     # Each part has sums of its own that are added up at the end, in an order that depends on this
     # number. So neither threads nor caches may decide on it.
-    parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, MATRIX_SHARES)
+    parts = 1 if tiles * blocks >= 2 * MATRIX_SHARES else min(g.batch, MATRIX_SHARES)
     each = 1
     if not g.by_channel:
         images, lines = _step(g)

@@ -13,6 +13,10 @@ THREADS = 256
 """Threads of a block, where nothing asks for another number."""
 MOST_THREADS, WARP = 1024, 32
 """Threads that a block may have, and those of it that run together."""
+MANY_THREADS = MOST_THREADS // 2
+"""Threads of a block that does much by itself; for more of them registers would lack."""
+EACH = 8
+"""Elements of a row or of a column that a thread holds; what holds more beside them takes half."""
 ALIGNMENT = 16
 """Bytes of the widest word of a GPU; arrays that begin at a multiple of it are moved by words."""
 MOST_BLOCKS = 4096

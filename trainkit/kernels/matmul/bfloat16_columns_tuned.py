@@ -26,8 +26,6 @@ _RECTIFIED = {
     _BF16: Family("bfloat16_rectified_gradient", _FILE, "rectified_gradient", alone=True),
     _F16: Family("float16_rectified_gradient", _FILE, "float16_rectified_gradient", alone=True),
 }
-_FEWEST_ROWS = 16
-"""With fewer the rows are one share."""
 
 
 def column_sums(rows: Array) -> Array | None:
@@ -87,7 +85,7 @@ def _sums_of(rows: Array) -> Array:
 
 def share_count(rows: int) -> int:
     """How many sums of so many rows there are for each column, which are then added up."""
-    return MATRIX_SHARES if rows >= _FEWEST_ROWS else 1
+    return MATRIX_SHARES if rows >= 2 * MATRIX_SHARES else 1
 
 
 def _total(sums: Array, dtype: Any) -> Array:

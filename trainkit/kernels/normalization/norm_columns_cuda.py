@@ -16,22 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
-from trainkit.kernels.cuda.raw_kernel import WARP
+from trainkit.kernels.cuda.raw_kernel import EACH, MANY_THREADS, WARP
 
 Array = Any
 
-EACH = 8
-"""Elements that a thread takes at a time; of float64, for which registers would lack, half."""
 LARGEST_GROUP = 64
 """Groups of more columns are left to the reference."""
-_THREADS = 512
 _BLOCKS = 264
 """Blocks to be reached at least, if there are rows for them: two for each multiprocessor."""
 _MOST_PARTS = 128
 
 _COMMON = f"""
 #define EACH (sizeof(A) == 8 ? {EACH // 2} : {EACH})
-#define THREADS {_THREADS}
+#define THREADS {MANY_THREADS}
 struct Sizes {{
   long long rows, rows_each;   // of an outer part; of a stretch, or of a block
   int outer, columns, group, parts, lanes, tiles;
@@ -317,7 +314,7 @@ def _plan(outer: int, rows: int, columns: int, group: int) -> _Plan:
     lanes = 1
     while lanes < min(columns, WARP):
         lanes *= 2
-    slots, tiles = _THREADS // lanes, -(-columns // lanes)
+    slots, tiles = MANY_THREADS // lanes, -(-columns // lanes)
 
     def shared_out(minimum: int, maximum: int) -> tuple[int, int]:
         """Pieces of the rows, and rows of a piece: at least `minimum` rows for each thread."""
@@ -375,10 +372,10 @@ def normalized(
     alone = outer == group == 1
     mean, variance = (xp.empty(columns, sum_dtype) if alone else None for _ in range(2))
     blocks, sizes = plan.first
-    kernels[0](blocks, (x, means, spreads, sizes), _THREADS)
+    kernels[0](blocks, (x, means, spreads, sizes), MANY_THREADS)
     blocks, sizes = plan.second
     tail = (means, spreads, sizes, plan.part_rows, sum_dtype(epsilon))
-    kernels[1](blocks, (x, scale, offset, y, mean, variance, *tail), _THREADS)
+    kernels[1](blocks, (x, scale, offset, y, mean, variance, *tail), MANY_THREADS)
     return y, _vector(xp, mean, vector_dtype), _vector(xp, variance, vector_dtype)
 
 
@@ -413,10 +410,10 @@ def normalized_gradient(
     by_x = xp.empty(x.shape, x.dtype)
     by_scale, by_offset = (xp.empty(columns, sum_dtype) if alone else None for _ in range(2))
     blocks, sizes = plan.first
-    kernels[0](blocks, (g, x, partial_sums, sizes), _THREADS)
+    kernels[0](blocks, (g, x, partial_sums, sizes), MANY_THREADS)
     blocks, sizes = plan.second
     arrays = (g, x, scale, by_mean, by_variance, by_x, by_scale, by_offset, partial_sums)
-    kernels[1](blocks, (*arrays, sizes, plan.part_rows, sum_dtype(epsilon)), _THREADS)
+    kernels[1](blocks, (*arrays, sizes, plan.part_rows, sum_dtype(epsilon)), MANY_THREADS)
     return by_x, _vector(xp, by_scale, vector_dtype), _vector(xp, by_offset, vector_dtype)
 
 
@@ -435,9 +432,11 @@ def moments(
     means, spreads = xp.empty((2, outer, plan.parts, columns), sum_dtype)
     mean, factor = (xp.empty(columns, sum_dtype) for _ in range(2))
     blocks, sizes = plan.first
-    kernels[0](blocks, (xp.ascontiguousarray(x), means, spreads, sizes), _THREADS)
+    kernels[0](blocks, (xp.ascontiguousarray(x), means, spreads, sizes), MANY_THREADS)
     tail = (sizes, plan.part_rows, sum_dtype(epsilon))
-    kernels[1](-(-columns // int(sizes["lanes"])), (means, spreads, mean, factor, *tail), _THREADS)
+    kernels[1](
+        -(-columns // int(sizes["lanes"])), (means, spreads, mean, factor, *tail), MANY_THREADS
+    )
     return mean, factor
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import BY_DTYPE
+from trainkit.kernels.cuda.raw_kernel import ALIGNMENT
 from trainkit.kernels.cudnn import deferred
 from trainkit.kernels.cudnn.deferred import CudnnModule
 from trainkit.kernels.normalization import norm_columns_cuda, norm_rows_cuda
@@ -29,7 +30,7 @@ LARGE = 1 << 22
 """Elements from which cuDNN may serve without being measured: what takes longer than a launch."""
 WIDE = 512
 """Elements of such a row at least."""
-PACKED = 8
+PACKED = ALIGNMENT // 2
 """Short floats that a thread of cuDNN loads at once, so what features are a multiple of."""
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
-from trainkit.kernels.cuda.raw_kernel import MOST_THREADS, THREADS, WARP
+from trainkit.kernels.cuda.raw_kernel import EACH, MOST_THREADS, THREADS, WARP
 from trainkit.kernels.cuda.row_reductions import ROW_SUMS
 
 Array = Any
 
-EACH, EACH_BACK = 8, 4
-"""Elements of a row that a thread holds."""
+EACH_BACK = EACH // 2
 WIDEST, WIDEST_BACK = EACH * MOST_THREADS, EACH_BACK * MOST_THREADS
 """Wider rows are left to the reference."""
 _MOST_BLOCKS = 512

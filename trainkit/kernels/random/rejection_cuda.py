@@ -19,8 +19,6 @@ from trainkit.kernels.cuda.raw_kernel import RawKernel
 from trainkit.kernels.random.philox_cuda import PHILOX
 from trainkit.kernels.random.truncated_cuda import CHUNK, RANK
 
-SOLE_THREADS = 512
-"""Threads of the block that works alone."""
 FACTORIALS = 20
 """So many logarithms of factorials come from a table, larger ones from Stirling's series."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.cuda.raw_kernel import MOST_THREADS, RawKernel, blocks_for
+from trainkit.kernels.cuda.raw_kernel import MANY_THREADS, MOST_THREADS, RawKernel, blocks_for
 from trainkit.kernels.random import rejection_cuda, truncated_cuda
 from trainkit.kernels.random.random_gpu import serves
 
@@ -102,7 +102,7 @@ class _Draws:
         arguments = (*self._parameters, *self.states(), *self._open, number)
         last_kernel = rejection_cuda.tried_until_taken(self.distribution)
         left = self.xp.empty(int(self.size), np.int64)
-        last_kernel(1, (*arguments, left, self.values), threads=rejection_cuda.SOLE_THREADS)
+        last_kernel(1, (*arguments, left, self.values), threads=MANY_THREADS)
 
 
 def _kernels(distribution: str) -> list[RawKernel]:

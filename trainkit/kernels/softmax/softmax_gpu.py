@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
-from trainkit.kernels.cuda.raw_kernel import MOST_THREADS, THREADS
+from trainkit.kernels.cuda.raw_kernel import EACH, MOST_THREADS, THREADS
 from trainkit.kernels.softmax import softmax_cuda as cuda
 
 Array = Any
 
-_EACH = 8
-"""Elements of a row for each of its threads, before it gets more of them."""
 _MOST_BLOCKS = 1 << 16
 _ROWS = np.dtype([("count", np.int64), ("width", np.int64), ("lanes", np.int32)], align=True)
 _SCORES = np.dtype(
@@ -33,7 +31,7 @@ _SCORES = np.dtype(
 def _plan(count: int, width: int) -> tuple[int, int, Any]:
     """Blocks, threads of a block, and `Rows`."""
     lanes = 4
-    while lanes * _EACH < width and lanes < MOST_THREADS:
+    while lanes * EACH < width and lanes < MOST_THREADS:
         lanes *= 2
     threads = max(THREADS, lanes)
     blocks = min(-(-count * lanes // threads), _MOST_BLOCKS)
