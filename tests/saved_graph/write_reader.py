@@ -5,7 +5,8 @@
 `saved_graph/standalone.py` imports nothing of trainkit, and has to compute the same bits. So the
 bodies of the operations that it knows, and the functions and constants that these take, are copied
 into it between two lines of comment: `xp` becomes NumPy, and what is for GPUs, texts and bfloat16
-is left out, as are annotations. The rest of the file is written by hand.
+is left out, as are annotations, and docstrings, which stand where a copy is from. The rest of the
+file is written by hand.
 
 An operation that stands in `OPERATIONS` by hand keeps that body. `STANDS_FOR` says what of the
 reader takes the place of a part of trainkit, `FACTS` how conditions end in it.
@@ -321,11 +322,12 @@ def branch(text, node, end):
 
 
 def strip(text):
-    """A definition without annotations, decorators, and the details of docstrings."""
+    """A definition without annotations, decorators, and docstrings."""
     edits, records = [], set()
     for node in text.nodes(*SCOPES):
-        if ast.get_docstring(node) is not None:
-            edits.append((*text.span(node.body[0]), short_docstring(node)))
+        if ast.get_docstring(node) is not None and node.body[1:]:
+            start, end = text.span(node.body[0])
+            edits.append((text.text.rindex("\n", 0, start), end, ""))
         for decorator in node.decorator_list:
             start, end = text.span(decorator)
             name = ast.unparse(getattr(decorator, "func", decorator))
@@ -350,17 +352,6 @@ def strip(text):
             edits.append((text.span(node.target)[1], end, ""))
     text = text.edited(edits)
     return Text(re.sub(r"  # type: ignore.*", "", text.text))
-
-
-def short_docstring(node):
-    """The first paragraph of a docstring, as it stands in a text."""
-    head, words = node.body[0], ast.get_docstring(node).split("\n\n")[0]
-    if '"""' in words or "\\" in words:
-        raise Unwritable(f"the docstring of {node.name} has other signs than words")
-    inner = " " * head.col_offset
-    if len(words) + len(inner) + 6 > LINE and "\n" not in words:
-        return textwrap.indent(textwrap.fill(words, LINE - len(inner) - 2), inner + "# ").lstrip()
-    return '"""' + words.replace("\n", "\n" + inner) + '"""'
 
 
 def call_directly(text):
@@ -570,16 +561,32 @@ class Section:
         names, parts = self.names(), []
         every = sorted(set(self._definitions.values()), key=lambda d: d.line)
         for module in self._modules():
-            parts.append(f"\n\n# {module.removeprefix('trainkit.')}\n")
-            constants = False
+            gap = f"\n\n# {module.removeprefix('trainkit.')}\n"
             for definition in every:
                 if definition.module == module:
-                    gap = "\n" if constants and definition.is_constant else "\n\n"
                     parts.append(gap + definition.written(names))
-                    constants = definition.is_constant
+                    gap = "\n" if definition.is_constant else "\n\n"
         table = self._ufuncs | {name: names[key] for name, key in self._bodies.items()}
-        rows = [f'    "{name}": {body},\n' for name, body in sorted(table.items())]
-        return "".join([*parts, "\n\nOPERATIONS.update({\n", *rows, "})\n", unreadable()])
+        return "".join([*parts, "\n\n", operations(table), unreadable()])
+
+
+def operations(table):
+    """The text that gives each operation its body: most are called as it is."""
+    regular = {'globals()[f"_{name}"]': [], "getattr(np, name)": []}
+    rows = []
+    for name, body in sorted(table.items()):
+        rule = {f"_{name}": 'globals()[f"_{name}"]', f"np.{name}": "getattr(np, name)"}.get(body)
+        regular.get(rule, rows).append(name if rule else f"{name}={body}")
+    updates = [
+        f'OPERATIONS.update((name, {value}) for name in """\n{indented(names)}""".split())\n'
+        for value, names in regular.items()
+    ]
+    return "".join([*updates, f"OPERATIONS.update({', '.join(rows)})\n"])
+
+
+def indented(names):
+    """Lines of names, within a text of the reader."""
+    return textwrap.indent(textwrap.fill(" ".join(names), LINE - 8), " " * 8)
 
 
 def unreadable():
@@ -589,8 +596,7 @@ def unreadable():
         if not primitive.facets.export:
             reasons[primitive.facets.export.reason].append(name)
     rows = [
-        f'    "{reason}": """\n{textwrap.indent(textwrap.fill(" ".join(names), 92), " " * 8)}""",\n'
-        for reason, names in sorted(reasons.items())
+        f'    "{reason}": """\n{indented(names)}""",\n' for reason, names in sorted(reasons.items())
     ]
     return "".join(["UNREADABLE = {\n", *rows, "}\n"])
 

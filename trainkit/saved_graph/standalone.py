@@ -974,32 +974,24 @@ trainkit, shapes have no class here, and there is neither bfloat16 nor a GPU.
 
 
 # core.dispatch.eager
-
-
 _MOST_BY_DOT = 4096
 
+
 # core.dtypes
-
-
 def _widen_halves(x):
-    """An array of 16-bit floats, or shorter ones, as float32; others and `None` as they are."""
     return _cast_array(x, _FLOAT32.dtype) if x is not None and x.dtype.itemsize < 4 else x
 
 
 def _sort_keys(x):
-    """An array of bfloat16 as float32, others as they are: what NumPy can put in order."""
     return _cast_array(x, _FLOAT32.dtype) if x.dtype == _BFLOAT16.dtype else x
 
 
 # core.rng
-
-
 _WORDS_PER_BLOCK = 4
 _WORD_BITS = (1 << 64) - 1
 
 
 def _bits(key, counter, count):
-    """`count` 64-bit words of the stream `key`, starting at block `counter`."""
     # NumPy steps its counter before the first block, so that block 0 is at counter -1.
     start = (counter - 1) % (1 << 256)
     source = np.random.Philox(key=key % (1 << 128), counter=_words(start, 4))
@@ -1011,15 +1003,12 @@ def _words(number, count):
 
 
 # core.fingerprints
-
-
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _MURMUR = 0xC6A4A7935BD1E995
 _START = 0xDECAFCAFFE
 
 
 def _fingerprint64(text):
-    """FarmHash's Fingerprint64, behind `tk.strings.to_hash_bucket_fast`."""
 
     def word(at, count=8):
         return int.from_bytes(text[at : at + count], "little")
@@ -1050,31 +1039,26 @@ def _join(u, v, factor):
 
 
 def _of_few(word, n):
-    """Of 1 to 3 bytes."""
     y, z = word(0, 1) + (word(n >> 1, 1) << 8), n + (word(n - 1, 1) << 2)
     return _mix(y * _K2 ^ z * _K0) * _K2
 
 
 def _of_4_to_7(word, n):
-    """Of 4 to 7 bytes."""
     return _join(n + (word(0, 4) << 3), word(n - 4, 4), _K2 + 2 * n)
 
 
 def _of_8_to_16(word, n):
-    """Of 8 to 16 bytes."""
     factor = _K2 + 2 * n
     a, b = word(0) + _K2, word(n - 8)
     return _join(_turn(b, 37) * factor + a, (_turn(a, 25) + b) * factor, factor)
 
 
 def _of_17_to_32(word, n):
-    """Of 17 to 32 bytes."""
     factor = _K2 + 2 * n
     return _join(*_ends(word, n, _K1, factor), factor)
 
 
 def _of_33_to_64(word, n):
-    """Of 33 to 64 bytes."""
     factor = _K2 + 2 * n
     y, last = _ends(word, n, _K2, factor)
     z = _join(y, last, factor)
@@ -1095,14 +1079,12 @@ _FORMULAS = (
 
 
 def _ends(word, n, first, factor):
-    """The first and the last 16 bytes as two words."""
     a, b = word(0) * first, word(8)
     c, d = word(n - 8) * factor, word(n - 16) * _K2
     return _turn(a + b, 43) + _turn(c, 30) + d & _WORD_BITS, a + _turn(b + _K2, 18) + c & _WORD_BITS
 
 
 def _of_many(text):
-    """Blocks of 64 bytes change a state of 56; the last block is the end, so it may overlap."""
     y = 81 * _K1 + 113
     state = (81 * _K2 + _word(text, 0), y, _mix(y * _K2 + 113) * _K2, (0, 0), (0, 0))
     tail_size = (len(text) - 1) & 63
@@ -1118,7 +1100,6 @@ def _of_many(text):
 
 
 def _block(state, text, at, factor, weight):
-    """The state after the 64 bytes from `at` on; `weight` is 9 for the last ones, else 1."""
     x, y, z, v, w = state
     x = _turn(x + y + v[0] + _word(text, at + 8), 37) * factor & _WORD_BITS
     y = _turn(y + v[1] + _word(text, at + 48), 42) * factor & _WORD_BITS
@@ -1131,7 +1112,6 @@ def _block(state, text, at, factor, weight):
 
 
 def _halve(text, at, a, b):
-    """32 bytes and two seeds as two words."""
     first, second, third, last = (_word(text, at + i) for i in (0, 8, 16, 24))
     a += first
     b, c = _turn(b + a + last, 21), a
@@ -1140,7 +1120,6 @@ def _halve(text, at, a, b):
 
 
 def _siphash(text, key):
-    """SipHash-2-4, which can't be foreseen without its key, two words of 64 bits."""
     a, b = (k & _WORD_BITS for k in key)
     v = [a ^ 0x736F6D6570736575, b ^ 0x646F72616E646F6D,
          a ^ 0x6C7967656E657261, b ^ 0x7465646279746573]  # fmt: skip
@@ -1165,7 +1144,6 @@ def _rounds(v, count):
 
 
 def _crossed(words):
-    """Fingerprints of several features as one; integers are their own fingerprint."""
     h = _START
     for word in words:
         h = (h ^ _MURMUR) ^ _mix((word & _WORD_BITS) * _MURMUR) * _MURMUR & _WORD_BITS
@@ -1174,10 +1152,7 @@ def _crossed(words):
 
 
 # core.shapes
-
-
 def _size_of_shapes(shape):
-    """The number of elements, `None` when a size is not known."""
     total = 1
     for n in shape:
         if n is None:
@@ -1190,7 +1165,6 @@ _MOST_ELEMENTS = 2**47
 
 
 def _bounded(op, *dims):
-    """Refuse sizes, worked out from numbers that somebody gave, that no tensor can have."""
     total = 1
     for n in dims:
         total *= n or 1
@@ -1202,7 +1176,6 @@ def _bounded(op, *dims):
 
 
 def _canonical_axis(axis, rank, op="operation"):
-    """`axis` counted from the front."""
     try:
         number = axis.__index__()
     except AttributeError:
@@ -1216,7 +1189,6 @@ def _canonical_axis(axis, rank, op="operation"):
 
 
 def _canonical_axes(axis, rank, op="operation"):
-    # All axes that `axis` (an int, a sequence, or `None` for all) names, counted from the front.
     if axis is None:
         return tuple(range(rank))
     if hasattr(axis, "__index__") and not isinstance(axis, list | tuple):
@@ -1237,7 +1209,6 @@ def _broadcast_dim(a, b):
 
 
 def _broadcast_dims(*shapes, op="operation"):
-    """The shape that all of `shapes` broadcast to, by NumPy's rule."""
     rank = max((len(s) for s in shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -1251,7 +1222,6 @@ def _broadcast_dims(*shapes, op="operation"):
 
 
 def _reduced_dims(shape, axis, keepdims):
-    """The shape left when the axes `axis` (`None` for all) are reduced."""
     axes = _canonical_axes(axis, len(shape))
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
@@ -1259,14 +1229,12 @@ def _reduced_dims(shape, axis, keepdims):
 
 
 def _float_dtype(dtype):
-    """`dtype` if it is floating or complex, else the default float."""
     if dtype.is_floating or dtype.is_complex:
         return dtype
     return _ElementType(_floatx())
 
 
 def _as_float_array(x):
-    """The array `x`, in the default float if its elements are whole numbers or bools."""
     return x.astype(_ElementType(_floatx()).dtype) if x.dtype.kind in "iub" else x
 
 
@@ -1274,20 +1242,15 @@ def _as_float_array(x):
 
 
 def _with_gradient(*arrays, backward, results, sources, given):
-    """The first `results` arrays as they are."""
     return tuple(arrays[:results])
 
 
 # graph.control_flow.tensor_array_elements
-
-
 def _blanks(shape, dtype):
-    """What positions hold that were never written: zeros, or empty texts."""
     return np.zeros(shape, dtype)
 
 
 def _tensor_array_write(buffer, index, value, *, grows):
-    """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed."""
     i, n = int(index), buffer.shape[0]
     # NumPy takes -1 for the last row; here it is an error, as in TensorFlow.
     if i < 0 or (i >= n and not grows):
@@ -1310,7 +1273,6 @@ def _tensor_array_write(buffer, index, value, *, grows):
 
 
 def _tensor_array_without(g, index, like):
-    """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
     # The buffer before the first write had sizes of 0, so it has nothing to give a gradient for.
     if not like.size:
         return np.zeros(like.shape, g.dtype)
@@ -1322,7 +1284,6 @@ def _tensor_array_without(g, index, like):
 
 
 def _tensor_array_padded(g, index, like):
-    """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
     out = np.zeros(like.shape, g.dtype)
     if g.size:
         out[: len(g)] = g
@@ -1332,7 +1293,6 @@ def _tensor_array_padded(g, index, like):
 
 
 def _tensor_array_read(buffer, index):
-    """The value at the position `index`."""
     i = int(index)
     if not 0 <= i < buffer.shape[0]:
         raise GraphError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
@@ -1341,7 +1301,6 @@ def _tensor_array_read(buffer, index):
 
 
 def _tensor_array_placed(g, index, like):
-    """Zeros in the shape of `like` with `g` at the position `index`."""
     out = np.zeros(like.shape, g.dtype)
     out[int(index)] = g
     return out
@@ -1351,25 +1310,20 @@ def _tensor_array_placed(g, index, like):
 
 
 def _cut_to_sizes(x, sizes, *, dims):
-    """The first elements of `x` along each axis, as many as `sizes` (rank,) says."""
     return x[tuple(slice(int(n)) for n in sizes)]
 
 
 def _padded_like(x, like):
-    """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""
     out = np.zeros(like.shape, x.dtype)
     out[tuple(map(slice, x.shape))] = x
     return out
 
 
 # kernels.attention.attention_reference
-
-
 _MOST_SCORES = 1 << 22
 
 
 def _pieces(q, k):
-    """Stretches of samples whose scores are made together."""
     each = max(1, q.shape[1] * q.shape[2] * k.shape[1])
     count = max(1, _MOST_SCORES // each)
     return [slice(i, i + count) for i in range(0, max(1, len(q)), count)]
@@ -1380,14 +1334,12 @@ def _of(mask, piece):
 
 
 def _by_head(x, heads):
-    """(batch, length, heads, size) as (batch, heads, length, size); shared heads are repeated."""
     group = heads // x.shape[2]
     x = x.transpose(0, 2, 1, 3)
     return x if group == 1 else x.repeat(group, axis=1)
 
 
 def _shares(q, k, mask, scale, causal):
-    # What part of each value a query takes, (batch, heads, targets, sources); 0 if it sees none.
     s = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
     if causal:
         causal_mask = np.tril(np.ones(s.shape[2:], bool))
@@ -1403,7 +1355,6 @@ def _shares(q, k, mask, scale, causal):
 
 
 def _attention_of_attention_reference(q, k, v, mask, scale, causal):
-    """(batch, targets, heads, value size), laid out in this order."""
     y = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
     heads = q.shape[2]
     for piece in _pieces(q, k):
@@ -1414,7 +1365,6 @@ def _attention_of_attention_reference(q, k, v, mask, scale, causal):
 
 
 def _attention_gradient_of_attention_reference(g, q, k, v, mask, scale, causal):
-    """Gradients by q, k and v."""
     results = tuple(np.empty(x.shape, x.dtype) for x in (q, k, v))
     for piece in _pieces(q, k):
         inputs = tuple(x[piece] for x in (g, q, k, v))
@@ -1436,7 +1386,6 @@ def _gradient(inputs, mask, scale, causal):
 
 
 def _summed(x, heads):
-    """(batch, length, heads, size) of what is by head, heads that share one summed."""
     batch, every, length, size = x.shape
     if every != heads:
         x = x.reshape(batch, heads, every // heads, length, size).sum(axis=2)
@@ -1444,16 +1393,12 @@ def _summed(x, heads):
 
 
 # kernels.coding.beam_search
-
-
 def _log_sum(a, b):
-    """log(exp(a) + exp(b))."""
     low, high = (a, b) if a < b else (b, a)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
 def _best_labels(chances, blank, width):
-    """The best label sequences of one row, each with the log of its chance, best first."""
     # prefix -> log chance of its paths that end in a blank, and of those that end in its last label
     beams = {(): (0.0, -math.inf)}
     for step in chances.tolist():
@@ -1479,15 +1424,11 @@ def _put(beams, prefix, in_blank, in_label):
 
 
 # kernels.convolution.sliding_windows
-
-
 def _reach(window, dilation):
-    """How many positions a window of `window` elements, `dilation` apart, spans."""
     return (window - 1) * dilation + 1
 
 
 def _output_size(size, window, stride, pad, dilation=1):
-    """The number of windows along an axis of `size`; `pad` is "valid", "same" or a pair."""
     if pad == "same":
         return -(-size // stride)
     before, after = (0, 0) if pad == "valid" else pad
@@ -1495,7 +1436,6 @@ def _output_size(size, window, stride, pad, dilation=1):
 
 
 def _pad_pair(size, window, stride, pad, dilation=1):
-    """Positions added before and after an axis; with "same" the far side gets the extra one."""
     if pad == "valid":
         return (0, 0)
     if pad != "same":
@@ -1507,13 +1447,10 @@ def _pad_pair(size, window, stride, pad, dilation=1):
 
 
 def _per_axis(padding, rank):
-    """`padding` as one entry for each of `rank` axes."""
     return (padding,) * rank if isinstance(padding, str) else tuple(padding)
 
 
 class _Windows:
-    """Where the windows over one array lie."""
-
     __slots__ = (
         "_facts", "_fits", "dilation", "out", "padded", "pads", "sizes", "strides", "window",
     )  # fmt: skip
@@ -1543,11 +1480,9 @@ class _Windows:
 
     @property
     def has_padding(self):
-        """Whether any axis is padded."""
         return self.padded != self.sizes
 
     def pad(self, x, value=0):
-        """`x` with `value` around it; `x` itself where nothing is padded."""
         if not self.has_padding:
             return x
         shape = (x.shape[0], *self.padded, x.shape[-1])
@@ -1557,7 +1492,6 @@ class _Windows:
 
     @property
     def overlap(self):
-        """Whether an element may lie in several windows."""
         return any(
             _reach(n, d) > s
             for n, s, d in zip(self.window, self.strides, self.dilation, strict=True)
@@ -1565,7 +1499,6 @@ class _Windows:
 
     @property
     def tiles(self):
-        """Whether each element of the padded array lies in exactly one window."""
         sizes = tuple(n * k for n, k in zip(self.out, self.window, strict=True))
         # Dilated windows leave elements out, unless they have a single one.
         dense = all(d == 1 or k == 1 for d, k in zip(self.dilation, self.window, strict=True))
@@ -1573,17 +1506,14 @@ class _Windows:
 
     @property
     def pointwise(self):
-        """Whether each window is one element of the array, so that a convolution is a product."""
         return not self.has_padding and all(n == 1 for n in self.window)
 
     @property
     def interior(self):
-        """Index of the array inside its padded copy."""
         spatial = tuple(slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True))
         return (slice(None), *spatial)
 
     def view(self, padded):
-        """All windows of a padded array as a view (batch, out..., window..., channels)."""
         batch, *space, channel = padded.strides
         moved = [s * n for s, n in zip(space, self.strides, strict=True)]
         inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
@@ -1600,7 +1530,6 @@ class _Windows:
         )
 
     def offset(self, position):
-        """Index into a padded array of what the element at `position` of all windows sees."""
         spatial = tuple(
             # The end is right behind the last element: a later one may be outside of the array.
             slice(p * d, p * d + (n - 1) * s + 1, s)
@@ -1612,19 +1541,15 @@ class _Windows:
 _placed = functools.lru_cache(maxsize=1024)(_Windows)
 
 # kernels.convolution.conv_reference
-
-
 _COLUMN_BYTES = 1 << 18
 _SHORT_RUN = 16
 
 
 def _sum_dtype(dtype):
-    """The dtype to sum in."""
     return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind in "fV" else dtype
 
 
 def _factor(dtype):
-    """The dtype to multiply matrices in: cuBLAS sums short floats as float32 by itself."""
     return _sum_dtype(dtype)
 
 
@@ -1636,7 +1561,6 @@ def _chunks(batch, bytes_each):
 
 
 def _windows_of(w, x):
-    """What gives the windows of a part of the images, as a view that holds until the next part."""
     room = []  # the first part with padding, which is the largest, and its windows
     has_padding, interior = w.has_padding, w.interior
 
@@ -1653,7 +1577,6 @@ def _windows_of(w, x):
 
 
 def _columns(w, windows, group):
-    """Windows of some images as a matrix (images * out, window * channels of the group)."""
     view = windows[..., group]
     rows = view.shape[0] * math.prod(w.out)
     inside = view.shape[-1]
@@ -1668,13 +1591,11 @@ def _columns(w, windows, group):
 
 
 def _run(w, inside, channels):
-    """How many numbers of a window lie side by side, of `inside` of all `channels`."""
     together = inside == channels and w.dilation[-1] == 1
     return inside * w.window[-1] if together else inside
 
 
 def _all_columns(w, x, part, groups, windows_of):
-    """The columns of each group of channels, of a part of the images."""
     windows = None
     for group in groups:
         columns = None
@@ -1690,14 +1611,12 @@ def _is_pointwise(w):
 
 
 def _groups(kernel, groups):
-    """(input channels, filters) of each group."""
     inside, filters = kernel.shape[-2], kernel.shape[-1] // groups
     for i in range(groups):
         yield slice(i * inside, (i + 1) * inside), slice(i * filters, (i + 1) * filters)
 
 
 def _conv_of_conv_reference(w, x, kernel, groups, finish=lambda y: y):
-    """Cross-correlation of `x` with `kernel`, (batch, out..., filters)."""
     dtype = x.dtype
     by_channel = groups > 1 and kernel.shape[-2] == 1
     worked = _sum_dtype(dtype) if by_channel else _factor(dtype)
@@ -1729,7 +1648,6 @@ def _conv_of_conv_reference(w, x, kernel, groups, finish=lambda y: y):
 
 
 def _conv_input_gradient_of_conv_reference(w, g, kernel, groups):
-    """What `conv` sends back to its input: each output spread over its window."""
     dtype = g.dtype
     by_channel = groups > 1 and kernel.shape[-2] == 1
     sum_dtype = _sum_dtype(dtype)
@@ -1767,7 +1685,6 @@ def _conv_input_gradient_of_conv_reference(w, g, kernel, groups):
 
 
 def _windows_back(w):
-    """Where the gradient of an element gathers from: windows over the padded outputs."""
     reaches = [_reach(k, d) - 1 for k, d in zip(w.window, w.dilation, strict=True)]
     around = [(r - a, r - b) for r, (a, b) in zip(reaches, w.pads, strict=True)]
     if max(w.strides) > 1 or min(map(min, around)) < 0:
@@ -1776,7 +1693,6 @@ def _windows_back(w):
 
 
 def _turn_of_conv_reference(kernel, groups):
-    """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
     rank = kernel.ndim - 2
     # The first window that covers an input sees it under its last offset, the last one under its
     # first, so offsets come in falling order.
@@ -1787,7 +1703,6 @@ def _turn_of_conv_reference(kernel, groups):
 
 
 def _summed_windows(w, columns):
-    """Add up windows (batch, out..., window..., channels) where they overlap, less padding."""
     rank = len(w.window)
     padded = np.zeros((columns.shape[0], *w.padded, columns.shape[-1]), columns.dtype)
     outs = (slice(None),) * (rank + 1)
@@ -1797,7 +1712,6 @@ def _summed_windows(w, columns):
 
 
 def _conv_kernel_gradient_of_conv_reference(w, x, g, groups):
-    """What `conv` sends back to its kernel: (window..., channels // groups, filters)."""
     dtype = x.dtype
     inside = x.shape[-1] // groups
     by_channel = groups > 1 and inside == 1
@@ -1820,7 +1734,6 @@ def _conv_kernel_gradient_of_conv_reference(w, x, g, groups):
 
 
 def _multiply(kernel, channels):
-    """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
     return kernel.reshape(*kernel.shape[:-2], channels, -1)
 
 
@@ -1835,7 +1748,6 @@ def _depthwise(w, x, kernel, y):
 
 
 def _add_up(x, axis):
-    """`x.sum(axis)`, of which NumPy's warnings are silenced as others that name this package."""
     return np.add.reduce(x, axis)
 
 
@@ -1859,8 +1771,6 @@ def _depthwise_kernel(w, x, g, result):
 
 
 # kernels.elementwise.elementwise_reference
-
-
 _TANH_SCALE, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 _ERF_TOP = (
@@ -1881,80 +1791,65 @@ _MILLS_BOTTOM = (
 
 
 def _relu_of_elementwise_reference(x):
-    """max(x, 0)."""
     return np.maximum(x, 0)
 
 
 def _relu6_of_elementwise_reference(x):
-    """min(max(x, 0), 6)."""
     return np.minimum(np.maximum(x, 0), 6)
 
 
 def _relu_gradient_of_elementwise_reference(g, y):
-    """`g` where y > 0, else g * 0."""
     return g * (y > 0)
 
 
 def _leaky_relu_of_elementwise_reference(x, *, negative_slope):
-    """`x` above 0, negative_slope * x below it, with a slope in (0, 1]: the greater of the two."""
     return np.maximum(x, x * negative_slope)
 
 
 def _clip_of_elementwise_reference(x, *, x_min, x_max):
-    """min(max(x, x_min), x_max)."""
     return np.minimum(np.maximum(x, x_min), x_max)
 
 
 def _sigmoid_of_elementwise_reference(x):
-    """1 / (1 + e**-x)."""
     return 1 / (1 + np.exp(-x))
 
 
 def _hard_sigmoid_of_elementwise_reference(x):
-    """x / 6 + 1/2, between 0 and 1."""
     return np.minimum(np.maximum(x / 6 + 0.5, 0), 1)
 
 
 def _hard_silu_of_elementwise_reference(x):
-    """x * hard_sigmoid(x)."""
     return x * _hard_sigmoid_of_elementwise_reference(x)
 
 
 def _hard_silu_gradient_of_elementwise_reference(g, x):
-    """g * (hard_sigmoid(x) + x / 6 between -3 and 3)."""
     rise = np.where(x > -3, np.where(x < 3, x * (1 / 6), 0), 0)
     return g * (_hard_sigmoid_of_elementwise_reference(x) + rise)
 
 
 def _softplus_of_elementwise_reference(x):
-    """log(1 + e**x), without overflow."""
     # NumPy's logaddexp takes ten times as long on large arrays.
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 def _silu_of_elementwise_reference(x):
-    """x * sigmoid(x)."""
     return x / (1 + np.exp(-x))
 
 
 def _silu_gradient_of_elementwise_reference(g, x):
-    """g * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     s = _sigmoid_of_elementwise_reference(x)
     return g * (s * (1 + x * (1 - s)))
 
 
 def _inverse_gate(x, squared):
-    """1 + e**(-2 * u), with u the argument of tanh: (1 + tanh(u)) / 2 is its reciprocal."""
     return 1 + np.exp(x * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE))
 
 
 def _gelu_tanh_of_elementwise_reference(x):
-    """x * (1 + tanh(u)) / 2, which does not cancel where tanh(u) is near -1."""
     return x / _inverse_gate(x, x * x)
 
 
 def _gelu_tanh_gradient_of_elementwise_reference(g, x):
-    """g * s * (1 + x * (1 - s) * slope of 2 * u) with s = (1 + tanh(u)) / 2."""
     squared = x * x
     s = 1 / _inverse_gate(x, squared)
     slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
@@ -1966,30 +1861,25 @@ _SELU_SCALE = 1.0507009873554805
 
 
 def _elu_gradient_of_elementwise_reference(g, x, *, alpha):
-    """`g` above 0, g * alpha * e**x elsewhere."""
     slope = np.exp(np.minimum(x, 0)) * alpha
     return np.where(x > 0, g, g * slope).astype(g.dtype, copy=False)  # CuPy's bfloat16 is wider
 
 
 def _selu_of_elementwise_reference(x):
-    """scale * x above 0, scale * alpha * (e**x - 1) below it."""
     below = (_SELU_SCALE * _SELU_ALPHA) * np.expm1(np.minimum(x, 0))
     return _SELU_SCALE * np.maximum(x, 0) + below
 
 
 def _selu_gradient_of_elementwise_reference(g, x):
-    """g * scale from 0 on, g * scale * alpha * e**x below it."""
     below = np.exp(np.minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA)
     return np.where(x >= 0, g * _SELU_SCALE, g * below).astype(g.dtype, copy=False)
 
 
 def _rsqrt_of_elementwise_reference(x):
-    """1 / sqrt(x)."""
     return 1 / np.sqrt(x)
 
 
 def _polynomial(coefficients, x):
-    """The polynomial with these coefficients, the highest power first, by Horner's rule."""
     value = x * coefficients[0]
     value += coefficients[1]
     for c in coefficients[2:]:
@@ -1999,14 +1889,12 @@ def _polynomial(coefficients, x):
 
 
 def _ratio(top, bottom, x):
-    """One polynomial divided by another."""
     value = _polynomial(top, x)
     value /= _polynomial(bottom, x)
     return value
 
 
 def _erf_of_elementwise_reference(x):
-    """The error function to the digits of float32."""
     x = np.clip(x, -4, 4)  # NumPy's maximum and minimum take six times as long
     value = _ratio(_ERF_TOP, _ERF_BOTTOM, x * x)
     value *= x
@@ -2014,20 +1902,16 @@ def _erf_of_elementwise_reference(x):
 
 
 def _mills_ratio(t):
-    """e**(t**2 / 2) times the normal distribution function of -t, to the digits of float32."""
     return _ratio(_MILLS_TOP, _MILLS_BOTTOM, t)
 
 
 class _NormalTail(typing.NamedTuple):
-    """The standard normal distribution beyond t >= 0, to the digits of one dtype."""
-
     farthest: object
     gap: object
     slope: object
 
 
 def _tail_by_mills_ratio(bell, farthest):
-    """That of float32, by `bell(xp, t)`, e**(-t**2 / 2)."""
     return _NormalTail(
         farthest,
         lambda t: t * _mills_ratio(t) * bell(t),
@@ -2036,7 +1920,6 @@ def _tail_by_mills_ratio(bell, farthest):
 
 
 def _tail_by_erfc(erfc):
-    """That of any dtype, by `erfc(t)`, the complement of its error function."""
 
     def share(t):
         value = erfc(t * math.sqrt(0.5))
@@ -2057,7 +1940,6 @@ def _tail_by_erfc(erfc):
 
 
 def _choose(condition, x, y):
-    """`x` where the condition is true, else `y`, by new arrays of one shape and dtype."""
     # By bits: NumPy's `where` branches, and takes as long as ten functions where signs are mixed.
     bits, others = (a.view(f"i{a.itemsize}") for a in (x, y))
     bits ^= others
@@ -2067,25 +1949,20 @@ def _choose(condition, x, y):
 
 
 def _gelu_erf_of_elementwise_reference(x, tail):
-    """x times the share of the normal distribution below x, for x < 0 by that beyond -x."""
     below = tail.gap(np.clip(np.abs(x), -math.inf, tail.farthest))
     return _choose(x >= 0, x - below, -below)
 
 
 def _gelu_erf_gradient_of_elementwise_reference(g, x, tail):
-    """g times the slope of that, the normal distribution plus x times its density."""
     slope = tail.slope(np.clip(np.abs(x), -math.inf, tail.farthest))
     return g * _choose(x >= 0, 1 - slope, slope)
 
 
 # kernels.embedding.scatter_reference
-
-
 _FEWEST_PICKS = 4096
 
 
 def _scatter_at(name, out, index, values):
-    """What `np.add.at(out, index, values)` does, or the `at` of another ufunc."""
     ufunc = getattr(np, name)
     positions = _flat_positions(out, index)
     if positions is None:
@@ -2096,14 +1973,12 @@ def _scatter_at(name, out, index, values):
 
 
 def _all_inside(ids, count):
-    """Whether all integers `ids` are in [0, count), of no ids too."""
     if ids.dtype.kind == "i":  # negative ones stand above all others, so one pass finds both kinds
         ids = ids.view(f"u{ids.dtype.itemsize}")
     return not ids.size or bool(ids.max() < count)
 
 
 def _flat_positions(out, index):
-    """Where the numbers that an index picks stand among all of `out`, in the shape of the picks."""
     parts = [np.asarray(part) for part in (index if isinstance(index, tuple) else (index,))]
     if any(part.dtype.kind not in "iu" for part in parts) or not out.size:
         return None
@@ -2127,29 +2002,22 @@ def _flat_positions(out, index):
 
 
 # kernels.embedding.row_additions
-
-
 def _add_rows(out, rows, values, wrap=True):
-    """Add `values` (m, d) to `out` (n, d) at `rows` (m,); equal rows add up."""
     len(out)
     _fold_rows("add", out, rows, values)
 
 
 def _fold_rows(name, out, rows, values):
-    """What `np.add.at(out, rows, values)` does, or the `at` of another ufunc."""
     rows = np.where(rows < 0, rows + len(out), rows)
     _scatter_at(name, out, rows, values)
 
 
 # kernels.normalization.norm_reference
-
-
 def _count(x, axes):
     return math.prod(x.shape[a] for a in axes)
 
 
 def _statistics(x, axes, centred=True):
-    """(x - mean, mean, variance); mean and variance over `axes`, which stay with size 1."""
     mean = x.mean(axis=axes, keepdims=True)
     if not centred:
         mean = np.zeros_like(mean)
@@ -2159,7 +2027,6 @@ def _statistics(x, axes, centred=True):
 
 
 def _apart(deviation, axes, epsilon):
-    """What is left beside a mean, over the root of its mean square; and the factor for that."""
     factor = 1 / np.sqrt(
         np.square(deviation).mean(axis=axes, keepdims=True) + deviation.dtype.type(epsilon)
     )
@@ -2167,7 +2034,6 @@ def _apart(deviation, axes, epsilon):
 
 
 def _normalized(x, scale, offset, axes, epsilon, centred=True):
-    """(y, mean, variance) with y = scale * (x - mean) / sqrt(variance + epsilon) + offset."""
     y, mean, variance = _statistics(x, axes, centred)
     factor = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     y *= factor
@@ -2179,7 +2045,6 @@ def _normalized(x, scale, offset, axes, epsilon, centred=True):
 
 
 def _normalized_gradient(g, x, scale, by_mean, by_variance, axes, epsilon, centred=True):
-    """(gradient by x, g times the normalized x); the vectors broadcast against `x`."""
     n, _, variance = _statistics(x, axes, centred)
     factor = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     n *= factor
@@ -2201,10 +2066,7 @@ def _normalized_gradient(g, x, scale, by_mean, by_variance, axes, epsilon, centr
 
 
 # kernels.pooling.pool_reference
-
-
 def _lowest(dtype):
-    """The value below which nothing of `dtype` lies."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).min
     return False if dtype.kind == "b" else -math.inf
@@ -2215,7 +2077,6 @@ def _offsets(w):
 
 
 def _max_pool_of_pool_reference(w, x):
-    """The largest value of each window, (batch, out..., channels)."""
     padded = w.pad(x, _lowest(x.dtype))
     result = None
     for offset in _offsets(w):
@@ -2227,7 +2088,6 @@ def _max_pool_of_pool_reference(w, x):
 
 
 def _max_pool_with_argmax_of_pool_reference(w, x):
-    """The largest value of each window, and the index in its image of the first that is largest."""
     image = np.arange(math.prod(x.shape[1:])).reshape(1, *x.shape[1:])
     padded, indices = w.pad(x, _lowest(x.dtype)), np.asarray(w.pad(image, -1))
     largest = None
@@ -2248,12 +2108,10 @@ def _max_pool_with_argmax_of_pool_reference(w, x):
 
 
 def _rows(array):
-    """(batch, ...) as a row for each image."""
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
 def _add_at_argmax_of_pool_reference(g, argmax, x):
-    """Zeros in the shape of `x`, to which each `g` is added at its index in its image."""
     total = np.zeros(x.shape, np.float32 if g.dtype.itemsize == 2 else g.dtype)
     images = np.arange(len(x))[:, None]
     _scatter_at("add", _rows(total), (images, _rows(argmax)), _rows(g).astype(total.dtype))
@@ -2261,12 +2119,10 @@ def _add_at_argmax_of_pool_reference(g, argmax, x):
 
 
 def _take_at_argmax_of_pool_reference(values, argmax):
-    """Of each image of `values` the elements at indices in it."""
     return np.take_along_axis(_rows(values), _rows(argmax), axis=1).reshape(argmax.shape)
 
 
 def _firsts(w, x, y):
-    """(offset, mask): where a offset is the first of its window to equal the maximum `y`."""
     padded = w.pad(x, _lowest(x.dtype))
     still_open = np.ones(y.shape, bool)
     for offset in _offsets(w):
@@ -2277,7 +2133,6 @@ def _firsts(w, x, y):
 
 
 def _max_pool_gradient_of_pool_reference(w, g, x, y):
-    """`g` at the first maximum of each window, 0 elsewhere; overlaps add up."""
     by_bits = g.dtype.itemsize in _BITS
     room = np.empty if by_bits and w.tiles else np.zeros
     total = room((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
@@ -2293,7 +2148,6 @@ _BITS = {n: np.dtype(f"i{n}") for n in (2, 4, 8)}
 
 
 def _add_at_firsts(w, g, x, y, total):
-    """Add `g` to `total` at the first maximum of each window."""
     bits = _BITS[g.dtype.itemsize]
     gradient_bits, result = g.view(bits), total.view(bits)
     for offset, is_first in _firsts(w, x, y):
@@ -2304,7 +2158,6 @@ def _add_at_firsts(w, g, x, y, total):
 
 
 def _max_pool_pick_of_pool_reference(w, values, x, y):
-    """`values` at the position of the first maximum of `x` in each window."""
     padded = w.pad(values)
     result = np.zeros(y.shape, values.dtype)
     for offset, is_first in _firsts(w, x, y):
@@ -2313,7 +2166,6 @@ def _max_pool_pick_of_pool_reference(w, values, x, y):
 
 
 def _counts(w, dtype):
-    """How many positions of each window lie inside the array, (out..., 1)."""
     dtype = np.dtype(dtype)
     key = ("pool counts", w.sizes, w.window, w.strides, w.dilation, w.pads, w.out, dtype)
     return _make(key, lambda: _count_of_pool_reference(w).astype(dtype))
@@ -2331,7 +2183,6 @@ def _count_of_pool_reference(w):
 
 
 def _average_pool_of_pool_reference(w, x):
-    """The mean of each window over what lies inside the array, (batch, out..., channels)."""
     padded = w.pad(x)
     total = None
     for offset in _offsets(w):
@@ -2345,7 +2196,6 @@ def _average_pool_of_pool_reference(w, x):
 
 
 def _average_pool_gradient_of_pool_reference(w, g):
-    """Each `g` shared equally by what its window covers of the array."""
     share = g / _counts(w, g.dtype) if w.has_padding else g * g.dtype.type(1 / math.prod(w.window))
     total = np.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
     for offset in _offsets(w):
@@ -2354,26 +2204,20 @@ def _average_pool_gradient_of_pool_reference(w, g):
 
 
 # kernels.recurrent.recurrent_reference
-
-
 def _before(first, states):
-    """The state before each step, (batch, steps, units)."""
     return np.concatenate([first[:, None], states[:, :-1]], axis=1)
 
 
 def _rows_of_recurrent_reference(x):
-    """All but the last axis as one."""
     return x.reshape(-1, x.shape[-1])
 
 
 def _by_gate(x):
-    """A view (steps, 4, batch, units) of four gates, (batch, steps, 4 units)."""
     batch, steps, width = x.shape
     return x.reshape(batch, steps, 4, width // 4).transpose(1, 2, 0, 3)
 
 
 def _lstm_of_recurrent_reference(projected, h, c, kernel):
-    """(hidden, memory, gates) of all steps; gates are i, f, g, o side by side."""
     batch, steps, width = projected.shape
     units = width // 4
     gates = np.empty(projected.shape, projected.dtype)
@@ -2407,7 +2251,6 @@ def _lstm_of_recurrent_reference(projected, h, c, kernel):
 def _lstm_gradient_of_recurrent_reference(
     by_hidden, by_memory, h, c, kernel, hidden, memory, gates
 ):
-    """Gradients by the projected inputs, the first h and c, and the recurrent kernel."""
     batch, steps, units = hidden.shape
     grads = np.empty(gates.shape, gates.dtype)
     turned = np.ascontiguousarray(kernel.T)
@@ -2448,7 +2291,6 @@ def _lstm_gradient_of_recurrent_reference(
 
 
 def _gru_of_recurrent_reference(projected, h, kernel, bias, reset_after):
-    """(hidden, gates) of all steps; gates are z, r, the candidate and the state's share of it."""
     batch, steps, width = projected.shape
     units = width // 3
     hidden = np.empty((batch, steps, units), projected.dtype)
@@ -2475,7 +2317,6 @@ def _gru_of_recurrent_reference(projected, h, kernel, bias, reset_after):
 
 
 def _gru_gradient_of_recurrent_reference(by_hidden, h, kernel, hidden, gates, reset_after):
-    """Gradients by the projected inputs, the first h, the recurrent kernel and its bias."""
     gradient_function = _after_gradient if reset_after else _before_gradient
     gradients = gradient_function(by_hidden, h, kernel, hidden, gates)
     return gradients
@@ -2505,7 +2346,6 @@ def _after_gradient(by_hidden, h, kernel, hidden, gates):
 
 
 def _before_gradient(by_hidden, h, kernel, hidden, gates):
-    """No bias takes part, so its gradient is 0."""
     batch, steps, units = hidden.shape
     grads = np.empty((batch, steps, 3 * units), gates.dtype)
     by_gates, by_new = (
@@ -2530,44 +2370,33 @@ def _before_gradient(by_hidden, h, kernel, hidden, gates):
 
 
 # kernels.softmax.softmax_reference
-
-
 def _shifted_powers(x, axis=-1):
-    """(x less its maximum, exp of that), along axes."""
     shifted = x - x.max(axis=axis, keepdims=True)
     return shifted, np.exp(shifted)
 
 
 def _softmax_of_softmax_reference(x, axis=-1):
-    """exp(x) over its sum along axes."""
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
     powers /= powers.sum(axis=axis, keepdims=True)
     return powers
 
 
 def _log_softmax_of_softmax_reference(x, axis=-1):
-    """`x` less the logarithm of the sum of exponentials along axes."""
     shifted, powers = _shifted_powers(x, axis)
     shifted -= np.log(powers.sum(axis=axis, keepdims=True))
     return shifted
 
 
 # kernels.sorting.sort_gpu
-
-
 def _sorted_last(x):
-    """`xp.sort` along the last axis, on a GPU without a wait where that can be."""
     return _cast_array(np.sort(_sort_keys(x), axis=-1), x.dtype)
 
 
 def _stable_order(x):
-    """`xp.argsort` along the last axis, equal elements in their order, int64; likewise."""
     return np.argsort(_sort_keys(x), axis=-1, kind="stable")
 
 
 # kernels.special.special_reference
-
-
 _ERF_TOP_of_special_reference = (
     1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
     3.77485237685302021e2, 3.20937758913846947e3,
@@ -2630,7 +2459,6 @@ _START_of_special_reference = 10  # from here on the series of the gamma functio
 
 
 def _erf_of_special_reference(x):
-    """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     size = np.minimum(np.abs(x), 6)  # beyond 6 the result is 1 to the last place
     centre = x * _ratio(
         _ERF_TOP_of_special_reference,
@@ -2642,7 +2470,6 @@ def _erf_of_special_reference(x):
 
 
 def _erfc_of_special_reference(x):
-    """1 - erf(x), exact in its tail."""
     size = np.abs(x)
     # From 30 on exp(-x**2) is 0; an infinite x would make 0 times infinity of the tail.
     outer = np.minimum(np.maximum(size, 4), 30)
@@ -2669,14 +2496,12 @@ def _erfc_of_special_reference(x):
 
 
 def _exp_of_square(x):
-    """exp(-x**2) for x >= 0; cutting x at 16ths keeps the rounding of x**2 out of the exponent."""
     x = np.minimum(x, 30)
     coarse = np.floor(x * 16) / 16
     return np.exp(-coarse * coarse) * np.exp(-(x - coarse) * (x + coarse))
 
 
 def _normal_quantile(q, p):
-    """The point below which the normal distribution has the share 1/2 + q."""
     is_middle = np.abs(q) <= 0.425
     r = np.sqrt(-np.log(p))
     t_near, t_far = np.minimum(r, 5) - 1.6, np.maximum(np.minimum(r, 30), 5) - 5
@@ -2699,22 +2524,18 @@ def _normal_quantile(q, p):
 
 
 def _erfinv_of_special_reference(x):
-    """The number whose erf is x."""
     return _normal_quantile(x / 2, (1 - np.abs(x)) / 2) * math.sqrt(0.5)
 
 
 def _erfcinv_of_special_reference(x):
-    """The number whose erfc is x."""
     return _normal_quantile((1 - x) / 2, np.minimum(x, 2 - x) / 2) * math.sqrt(0.5)
 
 
 def _ndtri_of_special_reference(x):
-    """The point below which the normal distribution has the share x."""
     return _normal_quantile(x - 0.5, np.minimum(x, 1 - x))
 
 
 def _stirling_series(x):
-    """What log(gamma(x)) has beyond (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= `START`."""
     inverse = 1 / x
     return _polynomial(_STIRLING, inverse * inverse) * inverse
 
@@ -2725,13 +2546,11 @@ _HALF_LOG = 0.5 * math.log(2 * math.pi)
 
 
 def _positive_lgamma(x):
-    """log(gamma(x)) for x > 0: Stirling's series after the recurrence gamma(x + 1) = x gamma(x)."""
     product, x = _product_to_start(x)
     return (x - 0.5) * np.log(x) - x + _HALF_LOG + _stirling_series(x) - np.log(product)
 
 
 def _product_to_start(x):
-    """The product of x, x + 1, ... below `START`, and the first of them that is not."""
     product = np.where(x < _START_of_special_reference, x, 1.0)
     x = x + (x < _START_of_special_reference)
     for _ in range(_START_of_special_reference - 1):
@@ -2742,7 +2561,6 @@ def _product_to_start(x):
 
 
 def _lgamma_of_special_reference(x):
-    """log(|gamma(x)|), below 1/2 by the reflection gamma(x) gamma(1 - x) = pi / sin(pi x)."""
     upper = np.where(x < 0.5, 1 - x, x)
     value = _positive_lgamma(np.minimum(upper, 1e300))
     part = x - np.rint(x)  # exact beside 0, where both go to infinity
@@ -2753,7 +2571,6 @@ def _lgamma_of_special_reference(x):
 
 
 def _digamma_of_special_reference(x):
-    """The derivative of log(gamma(x)), below 1/2 by reflection."""
     high = np.where(x < 0.5, 1 - x, x)
     top, bottom = (
         np.where(high < _START_of_special_reference, 1.0, 0.0),
@@ -2781,7 +2598,6 @@ def _digamma_of_special_reference(x):
 
 
 def _transpose(x, *, axes=None):
-    """The axes in another order."""
     return x.transpose() if axes is None else x.transpose(axes)
 
 
@@ -2793,7 +2609,6 @@ def _expand(dims, axis):
 
 
 def _expand_dims(x, *, axis):
-    """New axes of size 1."""
     if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
         at = axis[0] % (x.ndim + 1)
         return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
@@ -2812,7 +2627,6 @@ def _squeeze_dims(dims, axis):
 
 
 def _squeeze(x, *, axis):
-    """Take axes of size 1 away."""
     return x.reshape(_squeeze_dims(x.shape, axis))
 
 
@@ -2820,17 +2634,14 @@ def _squeeze(x, *, axis):
 
 
 def _shape(x):
-    """The sizes of the axes as an int32 tensor, also those that are known only at run time."""
     return np.array(x.shape, np.int32)
 
 
 def _size(x):
-    """The number of elements as an int32 scalar."""
     return np.int32(x.size)
 
 
 def _reshape_dims(dims, target):
-    """`target` with -1 filled in where that is possible."""
     if any(n is not None and n < -1 for n in target) or list(target).count(-1) > 1:
         raise GraphError(
             f"reshape: {tuple(target)} is no shape; one size may be -1, the others are >= 0"
@@ -2856,14 +2667,12 @@ def _reshape_dims(dims, target):
 
 
 def _reshape(x, *, shape):
-    """The same elements, in row-major order, in another shape."""
     if -1 in shape and x.size == 0:
         shape = _reshape_dims(x.shape, shape)
     return x.reshape(shape)
 
 
 def _filled(shape, sizes):
-    """`shape` with each `None` replaced by the next of `sizes`."""
     if not sizes and type(shape) is tuple and None not in shape:
         return shape
     if len(sizes) != sum(n is None for n in shape):
@@ -2873,20 +2682,15 @@ def _filled(shape, sizes):
 
 
 def _reshape_sized(x, *sizes, shape):
-    """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return x.reshape(_filled(shape, sizes))
 
 
 def _reshape_like(x, like):
-    """The elements of `x` in the shape of `like`."""
     return x.reshape(like.shape)
 
 
 # ops.arrays.broadcasting
-
-
 def _broadcast_dims_of_broadcasting(dims, target):
-    """`target`, where -1 keeps the size, if `dims` broadcasts to it."""
     extra = len(target) - len(dims)
     sizes = tuple(dims[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(target))
     ends = zip(dims, sizes[extra:], strict=True) if extra >= 0 else None
@@ -2896,7 +2700,6 @@ def _broadcast_dims_of_broadcasting(dims, target):
 
 
 def _broadcast_to(x, *, shape):
-    """Repeat along axes of size 1 and new leading axes, without a copy."""
     added = len(shape) - len(x.shape)
     if shape[added:] == x.shape and added > 0 and x.dtype.kind in "fiub":
         if x.size and x.flags.c_contiguous and min(shape) > 0:
@@ -2910,7 +2713,6 @@ def _broadcast_to(x, *, shape):
 
 
 def _broadcast_to_sized(x, *sizes, shape):
-    """`broadcast_to` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return np.broadcast_to(x, _broadcast_dims_of_broadcasting(x.shape, _filled(shape, sizes)))
 
 
@@ -2918,7 +2720,6 @@ def _broadcast_to_sized(x, *sizes, shape):
 
 
 def _sparse_categorical_hits(labels, scores):
-    """1 where the first of the best scores is that of the class `labels`, else 0."""
     if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
         raise ValueError("the labels do not fit")  # the shape rule has the words
     best = scores.argmax(axis=-1).astype(np.int32, copy=False)
@@ -2930,12 +2731,10 @@ def _sparse_categorical_hits(labels, scores):
 
 
 def _concatenate(*xs, axis):
-    """Tensors one after the other along an axis."""
     return np.concatenate(xs, axis)
 
 
 def _split_like(g, *xs, axis):
-    """`g` cut along an axis into pieces as long as `xs`, whose values are not looked at."""
     cuts = np.cumsum([x.shape[axis] for x in xs[:-1]]).tolist()
     return _pieces_of_concat_and_split(g, cuts, axis)
 
@@ -2947,7 +2746,6 @@ def _cuts(n, parts):
 
 
 def _pieces_of_concat_and_split(x, cuts, axis):
-    """Views of `x` between the cuts, as `numpy.split` gives them."""
     before = (slice(None),) * (axis % x.ndim)
     ends = [*cuts, x.shape[axis]]
     starts = [0, *cuts]
@@ -2972,7 +2770,6 @@ def _check_parts(n, parts, dims, axis):
 
 
 def _split(x, *, parts, axis):
-    """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
     if parts != ():
         _canonical_axis(axis, x.ndim, "split")
         _check_parts(x.shape[axis], parts, x.shape, axis)
@@ -2983,7 +2780,6 @@ def _split(x, *, parts, axis):
 
 
 def _stack_of_concat_and_split(*xs, axis):
-    """Tensors of one shape along a new axis."""
     dims = xs[0].shape
     if axis == 0 and dims and all(x.shape == dims for x in xs):
         # What `np.stack` gives, without its loops in Python, which take longer than small rows.
@@ -2992,7 +2788,6 @@ def _stack_of_concat_and_split(*xs, axis):
 
 
 def _unstack(x, *, axis, num):
-    """The slices along an axis, which goes away."""
     if x.shape[axis] != num:
         raise ValueError(f"axis {axis} has size {x.shape[axis]}, num={num}")
     before = (slice(None),) * (axis % x.ndim)
@@ -3003,12 +2798,10 @@ def _unstack(x, *, axis, num):
 
 
 def _stop_gradient(x):
-    """The same values, through which no gradient goes back."""
     return x
 
 
 def _copy(x):
-    """The same values in memory of their own."""
     return np.array(x)
 
 
@@ -3016,27 +2809,22 @@ def _copy(x):
 
 
 def _fill(value, *, shape):
-    """A value repeated to a shape, to which it must broadcast."""
     return np.broadcast_to(value, shape)
 
 
 def _zeros_like(x, *, dtype):
-    """Zeros in the shape of x."""
     return np.zeros(x.shape, x.dtype if dtype is None else _ElementType(dtype).dtype)
 
 
 def _ones_like(x, *, dtype):
-    """Ones in the shape of x."""
     return np.ones(x.shape, x.dtype if dtype is None else _ElementType(dtype).dtype)
 
 
 def _full_like(x, value):
-    """One value in the shape of x."""
     return np.broadcast_to(value, x.shape)
 
 
 def _one_hot(x, *, num_classes, axis, dtype):
-    """One where the class index equals the position on the new axis."""
     _bounded("one_hot", *x.shape, num_classes)
     if x.dtype.kind in "iu" and x.size * num_classes >= _FEWEST_WRITTEN:
         return _ones_written(x, num_classes, axis, _ElementType(dtype).dtype)
@@ -3051,7 +2839,6 @@ _FEWEST_WRITTEN = 1 << 12
 
 
 def _ones_written(x, num_classes, axis, dtype):
-    """`_one_hot`, by zeros in which the ones are written."""
     hot = np.zeros((x.size, num_classes), dtype)
     classes = x.reshape(-1)
     rows = np.nonzero((classes >= 0) & (classes < num_classes))[0]
@@ -3064,12 +2851,10 @@ def _ones_written(x, num_classes, axis, dtype):
 
 
 def _diagonal(x, *, offset, axis1, axis2):
-    """The elements on a diagonal of two axes."""
     return np.diagonal(x, offset, axis1, axis2)
 
 
 def _diagonal_put(g, x, *, offset, axis1, axis2):
-    """Zeros in the shape of `x`, whose values are not looked at, with `g` on a diagonal."""
     out = np.zeros(x.shape, g.dtype)
     moved = np.moveaxis(out, (axis1, axis2), (-2, -1))
     i = np.arange(g.shape[-1])
@@ -3078,7 +2863,6 @@ def _diagonal_put(g, x, *, offset, axis1, axis2):
 
 
 def _diag(x, *, k):
-    """Matrices that are zero but for the diagonal `k`, which is `x` (..., n)."""
     lead, length = x.shape[:-1], x.shape[-1]
     n = length + abs(k)
     out = np.zeros((*lead, n * n), x.dtype)
@@ -3091,7 +2875,6 @@ _MOST_STORED = 1 << 16
 
 
 def _below_of_diagonals(rows, columns, k):
-    """Where a matrix is not above the diagonal `k`."""
     if rows * columns <= _MOST_STORED:
         return _mask_below(rows, columns, k)
     return np.tri(rows, columns, k, bool)
@@ -3105,13 +2888,11 @@ def _mask_below(rows, columns, k):
 
 
 def _tril(x, *, k):
-    """Zero above the diagonal `k`."""
     keep = _below_of_diagonals(x.shape[-2], x.shape[-1], k)
     return np.where(keep, x, np.zeros((), x.dtype))
 
 
 def _triu(x, *, k):
-    """Zero below the diagonal `k`."""
     drop = _below_of_diagonals(x.shape[-2], x.shape[-1], k - 1)
     return np.where(drop, np.zeros((), x.dtype), x)
 
@@ -3120,19 +2901,16 @@ def _triu(x, *, k):
 
 
 def _flip(x, *, axis):
-    """The elements in reverse order along axes."""
     return np.flip(x, axis)
 
 
 def _roll(x, *, shift, axis):
-    """The elements moved along axes; those that leave come back at the other end."""
     if type(axis) is int and type(shift) is int and x.size:
         return _roll_along(x, shift, axis)
     return np.roll(x, shift, axis)
 
 
 def _roll_along(x, shift, axis):
-    """What `np.roll` gives along one axis, in two copies and without its loops in Python."""
     axis = _canonical_axis(axis, x.ndim, "roll")
     moved, before = np.empty_like(x), (slice(None),) * axis
     cut = x.shape[axis] - shift % x.shape[axis]
@@ -3159,7 +2937,6 @@ def _pad_rule(x, *, pad_width, mode, value):
 
 
 def _pad(x, *, pad_width, mode, value):
-    """More elements at the ends of the axes."""
     if mode != "constant" or len(pad_width) != x.ndim or min(map(min, pad_width), default=0) < 0:
         _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
     dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]
@@ -3174,7 +2951,6 @@ def _pad(x, *, pad_width, mode, value):
 
 
 def _mirror_ends(x, pad_width, mode):
-    """More elements at the ends, which come from beside the ends: some copies of slices."""
     out = np.empty([n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)], x.dtype)
     out[_inside(x.shape, pad_width)] = x
     skipped = 1 if mode == "reflect" else 0  # an edge is no mirror of itself
@@ -3195,7 +2971,6 @@ def _inside(dims, pad_width):
 
 
 def _source_on(n, width, mode):
-    """Where each element of a padded axis came from."""
 
     def make():
         return np.pad(np.arange(n), width, mode)
@@ -3204,7 +2979,6 @@ def _source_on(n, width, mode):
 
 
 def _pad_sum(g, *, pad_width, mode):
-    """What `pad` put at the ends added to where it came from; constants are dropped."""
     dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]
     if mode == "constant":
         return g[_inside(dims, pad_width)]
@@ -3219,17 +2993,13 @@ def _pad_sum(g, *, pad_width, mode):
 
 
 # ops.arrays.ranges
-
-
 def _check_count(start, stop, step):
-    """Refuse bounds between which there are more numbers than a tensor holds."""
     span = abs(stop - start) // abs(step) if step else 0
     if span > 2**31 and span == span:  # not NaN, of which NumPy says what it is
         _bounded("arange", int(span) if span < 2**63 else 2**63)
 
 
 def _arange(start, stop, step, *, dtype):
-    """Numbers between ends that are known only when a graph runs."""
     if not step:
         raise GraphError("arange: step is 0, so the end is never reached")
     _check_count(start.item(), stop.item(), step.item())
@@ -3237,7 +3007,6 @@ def _arange(start, stop, step, *, dtype):
 
 
 def _linspace(start, stop, *, size, endpoint, axis, dtype):
-    """Evenly spaced numbers and their distance."""
     _bounded("linspace", size, *start.shape, *stop.shape)
     parts = size - 1 if endpoint else size
     step = (stop - start) / parts if parts else (stop - start) * np.nan
@@ -3256,7 +3025,6 @@ def _linspace(start, stop, *, size, endpoint, axis, dtype):
 
 
 def _searchsorted(sorted_sequence, values, *, side, dtype="int32"):
-    """Positions at which `values` would go into `sorted_sequence`."""
     sorted_sequence, values = map(_sort_keys, (sorted_sequence, values))
     if sorted_sequence.ndim == 1:
         return np.asarray(np.searchsorted(sorted_sequence, values, side)).astype(dtype)
@@ -3270,7 +3038,6 @@ def _searchsorted(sorted_sequence, values, *, side, dtype="int32"):
 
 
 def _unique(x, *, sorted, axis, size):
-    """The different slices along an axis, their first positions, which each one is, and counts."""
     host = np.asarray(x)
     values, first, inverse, counts = np.unique(
         _sort_keys(host), return_index=True, return_inverse=True, return_counts=True, axis=axis
@@ -3292,7 +3059,6 @@ def _unique(x, *, sorted, axis, size):
 
 
 def _split_nans(host, values, first, inverse, counts):
-    """The findings of `numpy.unique` with each NaN for itself, as no two of them are equal."""
     nans = np.flatnonzero(host != host)
     start = len(values) - 1
     inverse = inverse.copy()
@@ -3303,7 +3069,6 @@ def _split_nans(host, values, first, inverse, counts):
 
 
 def _fit(array, axis, size, fill):
-    """`array` cut or filled up to `size` along an axis."""
     if size is None:
         return array
     array = array[(slice(None),) * axis + (slice(size),)]
@@ -3313,30 +3078,24 @@ def _fit(array, axis, size, fill):
 
 
 def _isin(x, members):
-    """Whether each element is one of `members`."""
     return np.isin(x, members)
 
 
 # ops.arrays.sorting
-
-
 _INT32 = np.int32
 
 
 def _sort(x, *, axis):
-    """The elements in rising order along an axis."""
     if x.dtype == _BFLOAT16.dtype:
         return _cast_array(np.sort(_sort_keys(x), axis=axis), x.dtype)
     return np.sort(x, axis=axis)
 
 
 def _argsort(x, *, axis):
-    """The positions that put the elements in rising order along an axis, int32."""
     return np.argsort(_sort_keys(x), axis, kind="stable").astype(_INT32)
 
 
 def _argpartition(x, *, kth, axis):
-    """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
     return np.argpartition(_sort_keys(x), kth, axis=axis).astype(_INT32)
 
 
@@ -3352,7 +3111,6 @@ def _top_rule(x, *, k, sorted):
 
 
 def _top_k(x, *, k, sorted):
-    """The `k` greatest elements along the last axis and their positions."""
     if not x.ndim or not 0 <= k <= x.shape[-1]:
         _top_rule(_Spec(x.shape, "float32"), k=k, sorted=sorted)  # has the words
     n = x.shape[-1]
@@ -3375,7 +3133,6 @@ _IN_TURN = 8
 
 
 def _greatest_in_turn(x, k):
-    """Values and positions of the `k` greatest, each looked for when those before are taken out."""
     if x.dtype.kind not in "fiu" or not x.size:
         return None
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -3395,7 +3152,6 @@ def _greatest_in_turn(x, k):
 
 
 def _few_greatest(x, k):
-    """Positions of the `k` greatest, greatest first, without sorting the others."""
     rows = x.reshape(-1, x.shape[-1])
     threshold = np.partition(rows, -k, axis=-1)[:, -k, None]
     above = rows > threshold
@@ -3420,7 +3176,6 @@ def _in_top_rule(targets, predictions, *, k):
 
 
 def _in_top_k(targets, predictions, *, k):
-    """Whether fewer than `k` predictions beat that of the target."""
     _in_top_rule(_Spec(targets.shape, "int32"), _Spec(predictions.shape, "float32"), k=k)
     classes = predictions.shape[-1]
     inside = (targets >= 0) & (targets < classes)
@@ -3431,10 +3186,7 @@ def _in_top_k(targets, predictions, *, k):
 
 
 # ops.arrays.tile_and_repeat
-
-
 def _align_repeats(dims, repeats):
-    """Shape and repeats with ones in front of the shorter."""
     extra = len(repeats) - len(dims)
     return (1,) * extra + tuple(dims), (1,) * -extra + tuple(repeats)
 
@@ -3444,13 +3196,11 @@ def _tiled_dims(dims, repeats):
 
 
 def _tile(x, *, repeats):
-    """The tensor laid side by side."""
     _bounded("tile", *_tiled_dims(x.shape, repeats))
     return np.tile(x, repeats)
 
 
 def _tile_sum(g, *, repeats, rank):
-    """The sum of the copies that `tile` made of a tensor of `rank` axes."""
     dims, counts = _align_repeats(g.shape, repeats)
     folded = []
     for n, r in zip(dims, counts, strict=True):
@@ -3460,17 +3210,14 @@ def _tile_sum(g, *, repeats, rank):
 
 
 def _tile_sized(x, *sizes, repeats):
-    """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
     return _tile(x, repeats=_filled(repeats, sizes))
 
 
 def _tile_sum_sized(g, x, *sizes, repeats):
-    """The sum of the copies that `tile_sized` made of `x`."""
     return _tile_sum(g, repeats=_filled(repeats, sizes), rank=x.ndim)
 
 
 def _repeat(x, *, repeats, axis):
-    """Each slice along an axis several times in a row."""
     axis_index = _canonical_axis(axis, x.ndim, "repeat")
     n = sum(repeats) if isinstance(repeats, tuple) else x.shape[axis_index] * repeats
     _bounded("repeat", *x.shape[:axis_index], n, *x.shape[axis_index + 1 :])
@@ -3478,12 +3225,10 @@ def _repeat(x, *, repeats, axis):
 
 
 def _owner_on(repeats):
-    """Of which element each place along the axis is a copy."""
     return _make(("repeat owner", repeats), lambda: np.repeat(np.arange(len(repeats)), repeats))
 
 
 def _repeat_sum(g, *, repeats, axis):
-    """The sums over the runs that `repeat` made."""
     axis_index = axis % g.ndim
     if not isinstance(repeats, tuple):
         folded = (
@@ -3500,10 +3245,7 @@ def _repeat_sum(g, *, repeats, axis):
 
 
 # ops.convolutional.window_arguments
-
-
 def _checked_padding(padding, rank, op):
-    """`padding` as "valid", "same" or a tuple of pairs."""
     if isinstance(padding, str):
         if padding.lower() in ("valid", "same"):
             return padding.lower()
@@ -3517,7 +3259,6 @@ def _checked_padding(padding, rank, op):
 
 
 def _windowed_dims(op, sizes, window, strides, padding, dilation):
-    """The number of windows along each axis, `None` where a size is not known."""
     result = []
     pads = _per_axis(padding, len(window))
     for axis, (n, k, s, pad, d) in enumerate(
@@ -3537,17 +3278,13 @@ def _windowed_dims(op, sizes, window, strides, padding, dilation):
 
 @functools.lru_cache(maxsize=1024)
 def _checked_windows(op, sizes, window, strides, padding, dilation):
-    """Where windows lie on arrays of such sizes."""
     _checked_padding(padding, len(window), op)
     _windowed_dims(op, sizes, window, strides, padding, dilation)
     return _placed(sizes, window, strides, padding, dilation)
 
 
 # ops.convolutional.convolution_geometry
-
-
 def _group_count(op, x, kernel):
-    """How many groups the input's channels fall into, 1 where they are not known."""
     channels, inside, filters = x[-1], kernel[-2], kernel[-1]
     if channels is None or inside is None or filters is None:
         return 1
@@ -3564,18 +3301,15 @@ def _group_count(op, x, kernel):
 
 
 def _check_bias(bias, filters):
-    """Raise unless there is a number for each filter: a kernel would read beyond the last."""
     if bias is not None and bias.shape != (filters,) and None not in (filters, *bias.shape):
         raise GraphError(f"conv: the kernel has {filters} filters, the bias shape {bias.shape}")
 
 
 def _placed_of_convolution_geometry(x, window, strides, padding, dilation_rate):
-    """Where windows lie over the array `x`."""
     return _checked_windows("conv", x.shape[1:-1], window, strides, padding, dilation_rate)
 
 
 def _facts_of(x, kernel, bias, strides, padding, dilation_rate):
-    """Where windows lie, and the number of groups, of what fits together."""
     groups = _group_count("conv", x.shape, kernel.shape)
     _check_bias(bias, kernel.shape[-1])
     return _placed_of_convolution_geometry(
@@ -3584,8 +3318,6 @@ def _facts_of(x, kernel, bias, strides, padding, dilation_rate):
 
 
 # ops.linear_algebra.matmul
-
-
 _SHORT_FLOATS = frozenset(d.dtype for d in (_FLOAT16, _BFLOAT16))
 _INT8_of_matmul = np.dtype(np.int8)
 _EXACT_SUMS = 1 << 10
@@ -3593,7 +3325,6 @@ _BY_DOT = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.i
 
 
 def _matmul(x1, x2):
-    """Matrix product of the last two axes; the leading axes broadcast."""
     dtype = x1.dtype
     if x1.ndim == 2 == x2.ndim and dtype in _BY_DOT:
         if 1 < x1.size <= _MOST_BY_DOT >= x2.size and x1.flags.forc and x2.flags.forc:
@@ -3607,14 +3338,12 @@ def _matmul(x1, x2):
 
 
 def _product(a, b):
-    """`np.matmul` of two NumPy matrices of one dtype in `_BY_DOT`, bit for bit."""
     if 1 < a.size <= _MOST_BY_DOT >= b.size and a.flags.forc and b.flags.forc:
         return a.dot(b)
     return np.matmul(a, b)
 
 
 def _int8_sums(a, b):
-    """The product as int32, by BLAS in float32: sums of so few products are exact there."""
     if min(a.ndim, b.ndim) < 2:
         return _matmul_of_matmul(a.astype(np.int32), b.astype(np.int32))
     total = None
@@ -3639,14 +3368,11 @@ def _matmul_of_matmul(a, b):
 
 
 # ops.neural.dense
-
-
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 _LARGE = 1 << 14
 
 
 def _rectified_gradient(g, y):
-    """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
     result = g * (y > 0)
     floats = result.astype(np.float32) if g.dtype.itemsize < 4 else result
     rows = floats.reshape(-1, g.shape[-1])
@@ -3659,12 +3385,10 @@ def _rows_of_dense(x):
 
 
 def _is_short(dtype):
-    """Whether products are made in float32: cuBLAS sums those of short floats so by itself."""
     return dtype.itemsize < 4
 
 
 def _finished(y, bias, activation):
-    """A product with the bias added and rectified, in place."""
     if bias is not None:
         y += bias
     if activation == "relu":
@@ -3677,7 +3401,6 @@ def _finished(y, bias, activation):
 
 
 def _dense(x, kernel, bias, *, activation):
-    """Product of the last axis of `x` with `kernel`, plus `bias`, rectified if asked for."""
     if x.shape[-1] != kernel.shape[0]:  # a kernel of one axis more would broadcast
         raise ValueError("the inner sizes differ")
     dtype = x.dtype
@@ -3694,12 +3417,10 @@ def _dense(x, kernel, bias, *, activation):
 
 
 def _sum_of_dense(flat):
-    """The sums of the columns, of short floats as float32."""
     return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
 
 
 def _sent_back_of_dense(arrays, activation, needed, multiplied, summed, by_bias=None):
-    """The gradients by functions that multiply matrices and sum columns."""
     g, y, x, kernel = arrays
     dtype = g.dtype
     if _is_short(dtype):
@@ -3719,7 +3440,6 @@ def _sent_back_of_dense(arrays, activation, needed, multiplied, summed, by_bias=
 
 
 def _dense_gradient(g, y, x, kernel, *, activation, wanted):
-    """What `dense` sends back to those of input, kernel and bias that are wanted."""
     multiplied = np.matmul
     return _sent_back_of_dense((g, y, x, kernel), activation, wanted, multiplied, _sum_of_dense)
 
@@ -3728,34 +3448,28 @@ def _dense_gradient(g, y, x, kernel, *, activation, wanted):
 
 
 def _conv(x, kernel, bias, *, strides, padding, dilation_rate, activation):
-    """Cross-correlation with a kernel (window..., channels // groups, filters), plus bias."""
     w, groups = _facts_of(x, kernel, bias, strides, padding, dilation_rate)
     finish = functools.partial(_finished, bias=bias, activation=activation)
     return _conv_of_conv_reference(w, x, kernel, groups, finish)
 
 
 def _conv_input_gradient(g, kernel, x, *, strides, padding, dilation_rate):
-    """What a convolution of something of the shape of `x` sends back to it."""
     w = _placed_of_convolution_geometry(x, kernel.shape[:-2], strides, padding, dilation_rate)
     groups = x.shape[-1] // kernel.shape[-2]
     return _conv_input_gradient_of_conv_reference(w, g, kernel, groups)
 
 
 def _conv_kernel_gradient(x, g, *, kernel_size, groups, strides, padding, dilation_rate):
-    """What a convolution of `x` sends back to its kernel."""
     w = _placed_of_convolution_geometry(x, kernel_size, strides, padding, dilation_rate)
     return _conv_kernel_gradient_of_conv_reference(w, x, g, groups)
 
 
 # ops.convolutional.im2col
-
-
 def _windows_of_of_im2col(sizes, kernel_size, dilation, padding, stride):
     return _Windows(sizes, kernel_size, stride, tuple((p, p) for p in padding), dilation)
 
 
 def _unfold(x, *, kernel_size, dilation, padding, stride):
-    """Windows of (batch, channels, height, width): (batch, channels * elements, windows)."""
     w = _windows_of_of_im2col(x.shape[2:], kernel_size, dilation, padding, stride)
     _windowed_dims("unfold", x.shape[2:], kernel_size, stride, w.pads, dilation)
     view = w.view(w.pad(x.transpose(0, 2, 3, 1)))  # (batch, out, out, *window, channels)
@@ -3765,7 +3479,6 @@ def _unfold(x, *, kernel_size, dilation, padding, stride):
 
 
 def _fold_columns(x, w):
-    """Columns (batch, channels * elements, windows) added into images."""
     batch, elements = x.shape[0], math.prod(w.window)
     channels = x.shape[1] // elements
     columns = x.reshape(batch, channels, *w.window, *w.out)
@@ -3776,7 +3489,6 @@ def _fold_columns(x, w):
 
 
 def _unfold_gradient(g, x, *, kernel_size, dilation, padding, stride):
-    """Columns added into images of the shape of `x`."""
     return _fold_columns(
         g, _windows_of_of_im2col(x.shape[2:], kernel_size, dilation, padding, stride)
     )
@@ -3804,7 +3516,6 @@ def _fold_rule(x, *, output_size, kernel_size, **settings):
 
 
 def _fold(x, *, output_size, kernel_size, dilation, padding, stride):
-    """Columns added into images of the size `output_size`."""
     _fold_rule(
         x,
         output_size=output_size,
@@ -3819,8 +3530,6 @@ def _fold(x, *, output_size, kernel_size, dilation, padding, stride):
 
 
 # ops.math.reductions
-
-
 _SUMMED_IN = {
     np.dtype(np.bool_): np.dtype(np.int32),
     np.dtype(np.int8): np.dtype(np.int32),
@@ -3837,25 +3546,21 @@ _HALVES = (_BFLOAT16.dtype, _FLOAT16.dtype)
 
 
 def _check_axes(x, axis, op):
-    """Raise for an axis of a scalar, which NumPy would take for no axis at all."""
     if axis is not None and axis != () and not x.shape:
         _canonical_axes(axis, 0, op)
 
 
 def _wide_sum_dtype(dtype):
-    """The NumPy dtype in which halves are summed, else `None`."""
     return _SUMMED_IN[dtype] if dtype in _HALVES else None
 
 
 def _summed_dtype(dtype):
-    """The dtype of a sum: small integers and bool grow to 32 bits, others stay."""
     if dtype.is_floating:
         return dtype
     return _ElementType(_SUMMED_IN.get(dtype.dtype, dtype.dtype))
 
 
 def _sum(x, *, axis, keepdims):
-    """Sum along axes."""
     if axis is not None:
         _check_axes(x, axis, "sum")
     if x.dtype is _F32:
@@ -3869,7 +3574,6 @@ def _sum(x, *, axis, keepdims):
 
 
 def _spread(g, x, *, axis, keepdims, mean):
-    """Repeat `g`, which stands for `x` reduced along `axis`, along these axes."""
     if mean:
         g = g / (x.size // g.size if g.size and x.size else 1)
     if axis is not None and not keepdims and x.shape:
@@ -3881,7 +3585,6 @@ def _spread(g, x, *, axis, keepdims, mean):
 
 
 def _broadcast_axes(dims, broadcast_dims):
-    """The axes along which something of the shape `dims` was repeated to `broadcast_dims`."""
     added = len(broadcast_dims) - len(dims)
     return tuple(range(added)) + tuple(
         i + added for i, n in enumerate(dims) if n == 1 and broadcast_dims[i + added] != 1
@@ -3889,7 +3592,6 @@ def _broadcast_axes(dims, broadcast_dims):
 
 
 def _sum_to_like(g, x):
-    """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
     target, source = x.shape, g.shape
     if target == source:
         return g
@@ -3904,12 +3606,10 @@ def _sum_to_like(g, x):
 
 
 def _broadcast_like(x, like):
-    """`x` repeated along axes to the shape of `like`."""
     return np.broadcast_to(x, like.shape)
 
 
 def _mean(x, *, axis, keepdims):
-    """Mean along axes."""
     if axis is not None:
         _check_axes(x, axis, "mean")
     dtype = x.dtype
@@ -3925,7 +3625,6 @@ def _mean(x, *, axis, keepdims):
 
 
 def _variance_by(x, axis, keepdims, total, squares):
-    """The variance by functions that sum floats, and their squared distances to a mean."""
     _check_axes(x, axis, "var")
     kind = x.dtype.kind
     floats = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
@@ -3943,7 +3642,6 @@ def _total(x, axis, keepdims):
 
 
 def _square(x, centre):
-    """|x - centre|^2."""
     away = x - centre
     if x.dtype.kind == "c":
         return (away * away.conj()).real
@@ -3956,7 +3654,6 @@ def _squares(x, centre, axis, keepdims):
 
 
 def _var(x, *, axis, keepdims):
-    """Mean squared distance to the mean along axes."""
     return _variance_by(x, axis, keepdims, _total, _squares)
 
 
@@ -3964,7 +3661,6 @@ def _var(x, *, axis, keepdims):
 
 
 def _channel_window_sums(x, *, radius):
-    """Sums of the numbers up to `radius` places before and behind each along the last axis."""
     dtype, channels = _wide_sum_dtype(x.dtype) or x.dtype, x.shape[-1]
     radius = min(radius, channels)
     width, rows = channels + 2 * radius, x.size // max(channels, 1)
@@ -3980,47 +3676,38 @@ def _channel_window_sums(x, *, radius):
 
 
 # ops.convolutional.pooling
-
-
 def _windows_of_of_pooling(op, x, pool_size, strides, padding):
     return _checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
 def _max_pool(x, *, pool_size, strides, padding):
-    """The largest value of each window of (batch, spatial..., channels)."""
     return _max_pool_of_pool_reference(
         _windows_of_of_pooling("max_pool", x, pool_size, strides, padding), x
     )
 
 
 def _max_pool_gradient(g, x, y, *, pool_size, strides, padding):
-    """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
     w = _windows_of_of_pooling("max_pool", x, pool_size, strides, padding)
     return _max_pool_gradient_of_pool_reference(w, g, x, y)
 
 
 def _max_pool_pick(values, x, y, *, pool_size, strides, padding):
-    """`values` at the first place of each window of `x` that equals the maximum `y`."""
     return _max_pool_pick_of_pool_reference(
         _windows_of_of_pooling("max_pool", x, pool_size, strides, padding), values, x, y
     )
 
 
 def _average_pool(x, *, pool_size, strides, padding):
-    """The mean of each window of (batch, spatial..., channels)."""
     w = _windows_of_of_pooling("average_pool", x, pool_size, strides, padding)
     return _average_pool_of_pool_reference(w, x)
 
 
 def _average_pool_gradient(g, x, *, pool_size, strides, padding):
-    """Each `g` shared by the elements of its window, in the shape of `x`."""
     w = _windows_of_of_pooling("average_pool", x, pool_size, strides, padding)
     return _average_pool_gradient_of_pool_reference(w, g)
 
 
 # ops.convolutional.pooling_argmax
-
-
 _OP = "max_pool_with_argmax"
 
 
@@ -4029,26 +3716,20 @@ def _windows_of_of_pooling_argmax(x, pool_size, strides, padding):
 
 
 def _max_pool_with_argmax(x, *, pool_size, strides, padding):
-    """The largest value of each window, and its index in its image, int64."""
     w = _windows_of_of_pooling_argmax(x, pool_size, strides, padding)
     return _max_pool_with_argmax_of_pool_reference(w, x)
 
 
 def _add_at_argmax(g, argmax, x):
-    """Zeros in the shape of `x`, to which each `g` is added at its index in its image."""
     return _add_at_argmax_of_pool_reference(g, argmax, x)
 
 
 def _take_at_argmax(values, argmax):
-    """Of each image of `values` the elements at indices in it."""
     return _take_at_argmax_of_pool_reference(values, argmax)
 
 
 # ops.convolutional.transposed_convolution
-
-
 def _transposed_dims(sizes, window, strides, padding, output_padding, dilation):
-    """Spatial sizes that a transposed convolution gives."""
     extra = output_padding or (None,) * len(window)
     result = []
     for n, k, s, more, d in zip(sizes, window, strides, extra, dilation, strict=True):
@@ -4078,7 +3759,6 @@ def _result_dims(x, kernel, *, strides, padding, output_padding, dilation_rate):
 def _windows_of_of_transposed_convolution(
     x, kernel, strides, padding, output_padding, dilation_rate
 ):
-    """The windows of the result that an input of the shape `x` is spread over."""
     dims = _result_dims(
         x,
         kernel,
@@ -4099,7 +3779,6 @@ def _windows_of_of_transposed_convolution(
 
 
 def _conv_transpose(x, kernel, *, strides, padding, output_padding, dilation_rate):
-    """Each input value times a kernel (window..., filters, channels), added where they overlap."""
     w = _windows_of_of_transposed_convolution(
         x.shape, kernel.shape, strides, padding, output_padding, dilation_rate
     )
@@ -4110,7 +3789,6 @@ def _conv_transpose(x, kernel, *, strides, padding, output_padding, dilation_rat
 
 
 def _optimization_barrier(x, signal):
-    """`x` itself, at a time when `signal` is known."""
     return x
 
 
@@ -4118,7 +3796,6 @@ def _optimization_barrier(x, signal):
 
 
 def _assert_true(condition, *values, message):
-    """Raise unless all elements of `condition` hold."""
     if not bool(condition.all()):
         texts = [f"\n  {np.asarray(x)!r}" for x in values]
         raise GraphError(message + "".join(texts))
@@ -4126,8 +3803,6 @@ def _assert_true(condition, *values, message):
 
 
 # ops.images.patches
-
-
 def _counts_of_patches(dims, size, strides, dilation):
     return [
         None if n is None else max(0, (n - (k - 1) * d - 1) // s + 1)
@@ -4136,7 +3811,6 @@ def _counts_of_patches(dims, size, strides, dilation):
 
 
 def _windows(dims, size, strides, dilation):
-    """For each element of a patch its number and the slices of the image that it comes from."""
     counts = _counts_of_patches(dims, size, strides, dilation)
     for number, offset in enumerate(itertools.product(*map(range, size))):
         where = tuple(
@@ -4147,7 +3821,6 @@ def _windows(dims, size, strides, dilation):
 
 
 def _extract_patches(x, *, size, strides, dilation):
-    """The elements under a sliding window, side by side in the channels."""
     counts = _counts_of_patches(x.shape[1:-1], size, strides, dilation)
     channels = x.shape[-1]
     out = np.empty((x.shape[0], *counts, math.prod(size), channels), x.dtype)
@@ -4157,7 +3830,6 @@ def _extract_patches(x, *, size, strides, dilation):
 
 
 def _patches_sum(g, x, *, size, strides, dilation):
-    """`extract_patches` transposed: patches added where they overlap; `x` gives the shape."""
     out = np.zeros(x.shape, g.dtype)
     parts = g.reshape((*g.shape[:-1], math.prod(size), x.shape[-1]))
     for number, where in _windows(x.shape[1:-1], size, strides, dilation):
@@ -4169,17 +3841,13 @@ def _patches_sum(g, x, *, size, strides, dilation):
 
 
 def _weighted_pixels(x, rows, columns, *, method, antialias, transposed):
-    """Images (batch, height, width, channels) by weights (new size, size)."""
     batch, height, width, channels = x.shape
     x = np.matmul(rows, x.reshape(batch, height, width * channels))
     return np.matmul(columns, x.reshape(batch, len(rows), width, channels))
 
 
 # ops.indexing.gathering
-
-
 def _first_outside(indices, size, low):
-    """The first of `indices` outside [low, size), in TensorFlow's words, which leave `low` out."""
     indices = np.asarray(indices)
     wrong = np.argwhere((indices < low) | (indices >= size))
     if not len(wrong):
@@ -4190,14 +3858,12 @@ def _first_outside(indices, size, low):
 
 
 def _check_range(indices, size, low, op, tf_op):
-    """Raise for the first of `indices` outside [low, size); arrays of a GPU are not looked at."""
     if not indices.size or (indices.min() >= low and indices.max() < size):
         return
     raise GraphError(f"{op}: {_first_outside(indices, size, low)} [Op:{tf_op}]")
 
 
 def _take(x, indices, *, axis, wrap=True):
-    """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
     _canonical_axis(axis, x.ndim, "take")
     n = x.shape[axis]
     if not wrap:
@@ -4210,7 +3876,6 @@ def _take(x, indices, *, axis, wrap=True):
 
 
 def _take_sum(g, indices, x, *, axis, wrap=True):
-    """Zeros in the shape of `x` to which the picks of `take` are added."""
     axis %= x.ndim
     indices = np.asarray(indices)
     n = x.shape[axis]
@@ -4237,7 +3902,6 @@ def _along_rule(x, indices, *, axis):
 
 
 def _grid(dims, indices, axis):
-    """Index arrays that broadcast to the result: `indices` at `axis`, all positions elsewhere."""
     grid = []
     for i, n in enumerate(dims):
         line = (1,) * i + (-1,) + (1,) * (len(dims) - i - 1)
@@ -4246,7 +3910,6 @@ def _grid(dims, indices, axis):
 
 
 def _take_along_axis(x, indices, *, axis):
-    """For each position of `indices` the element of `x` there along an axis."""
     _along_rule(_Spec(x.shape, "float32"), _Spec(indices.shape, "int32"), axis=axis)
     axis %= x.ndim
     n = x.shape[axis]
@@ -4256,14 +3919,12 @@ def _take_along_axis(x, indices, *, axis):
 
 
 def _take_along_axis_sum(g, indices, x, *, axis):
-    """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
     out = np.zeros(x.shape, g.dtype)
     _scatter_at("add", out, _grid(x.shape, np.asarray(indices), axis % x.ndim), g)
     return out
 
 
 def _depth_of(x, indices, op):
-    """How many axes of `x` a row of `indices` (..., k) names."""
     depth = indices.shape[-1] if len(indices.shape) else None
     if depth is None or depth > len(x.shape):
         raise GraphError(
@@ -4274,7 +3935,6 @@ def _depth_of(x, indices, op):
 
 
 def _rows_as_index(x, indices, op):
-    """The index arrays for rows of positions `indices` (..., k), one for each of k axes."""
     depth = _depth_of(x, indices, op)
     indices = _whole(np.asarray(indices), op)
     wrong = _outside(indices, x.shape[:depth])
@@ -4287,13 +3947,11 @@ def _rows_as_index(x, indices, op):
 
 
 def _outside(indices, sizes):
-    """Which of the positions (..., k) point outside of axes of these sizes."""
     ends = np.asarray(sizes, np.int64)
     return (indices < -ends) | (indices >= ends)
 
 
 def _whole(indices, op):
-    """`indices` as integers; lists that stand beside floats come as floats."""
     if indices.dtype.kind in "iu":
         return indices
     integers = indices.astype(np.int64)
@@ -4307,7 +3965,6 @@ def _plain(array):
 
 
 def _gather_nd(x, indices):
-    """The slices of `x` at the rows of `indices`."""
     sizes = x.shape[: _depth_of(x, indices, "gather_nd")]
     if sizes and x.flags.c_contiguous and _has_rows_inside(indices, sizes):
         rows = x.reshape((math.prod(sizes), *x.shape[len(sizes) :]))
@@ -4317,14 +3974,12 @@ def _gather_nd(x, indices):
 
 
 def _gather_nd_sum(g, indices, x):
-    """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
     out = np.zeros(x.shape, g.dtype)
     _add_at(out, indices, g, "gather_nd")
     return out
 
 
 def _add_at(out, indices, values, op):
-    """Add `values` to `out` in place at the rows of `indices`; equal rows add up."""
     if not _depth_of(out, indices, op):
         out += values.reshape((-1, *out.shape)).sum(axis=0)
         return
@@ -4334,7 +3989,6 @@ def _add_at(out, indices, values, op):
 
 
 def _fold_at(name, out, indices, values, op):
-    """What `add_at` does, by another ufunc's `at`, to an array of NumPy."""
     if not _depth_of(out, indices, op):
         _scatter_at(name, out, ..., values)
         return
@@ -4344,7 +3998,6 @@ def _fold_at(name, out, indices, values, op):
 
 
 def _flat_rows(out, indices, values, op):
-    """Which rows of `out` as a matrix `indices` name, and the rows of `values` for them."""
     flat = _flat_positions_of_gathering(out, indices, op)
     inner = out.shape[indices.shape[-1] :]
     row_dims = (*flat.shape, *inner)
@@ -4353,7 +4006,6 @@ def _flat_rows(out, indices, values, op):
 
 
 def _flat_positions_of_gathering(x, indices, op):
-    """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
     sizes = x.shape[: indices.shape[-1]]
     if sizes and _has_rows_inside(indices, sizes):
         return _row_numbers(indices, sizes)
@@ -4365,7 +4017,6 @@ def _flat_positions_of_gathering(x, indices, op):
 
 
 def _has_rows_inside(indices, sizes):
-    """Whether all positions (..., k) of NumPy are integers in [0, size) of their axes."""
     if indices.dtype.kind not in "iu":
         return False
     if len(sizes) == 1:
@@ -4376,7 +4027,6 @@ def _has_rows_inside(indices, sizes):
 
 
 def _row_numbers(indices, sizes):
-    """Positions (..., k) in axes of `sizes` as one position in all of them."""
     numbers = indices[..., 0].astype(np.int64, copy=False)
     for axis in range(1, len(sizes)):
         numbers = numbers * sizes[axis] + indices[..., axis].astype(np.int64, copy=False)
@@ -4384,7 +4034,6 @@ def _row_numbers(indices, sizes):
 
 
 def _unravel_index(indices, *, shape):
-    """Positions along each axis of positions in a flattened tensor."""
     size = int(np.prod(shape, dtype=np.int64))
     _check_range(indices, size, -size, "unravel_index", "UnravelIndex")
     left = np.where(indices < 0, indices + size, indices)
@@ -4399,7 +4048,6 @@ def _unravel_index(indices, *, shape):
 
 
 def _positions_from_start(indices, x, *, operation, axis=0, rows=True):
-    """`indices` as int32 or int64, if all count from the start of their axes."""
     integers = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
     if not rows:
         _check_range(integers, x.shape[axis], 0, operation, "GatherV2")
@@ -4418,10 +4066,7 @@ def _positions_from_start(indices, x, *, operation, axis=0, rows=True):
 
 
 # ops.indexing.dynamic_slice
-
-
 def _block_of_dynamic_slice(dims, start, sizes, op):
-    """Slices for a block of `sizes` at `start`; -1 is the rest of the axis."""
     if len(start) != len(dims) or len(sizes) != len(dims):
         raise GraphError(
             f"{op}: a tensor of shape {tuple(dims)} needs {len(dims)} start indices and sizes, got "
@@ -4440,17 +4085,14 @@ def _block_of_dynamic_slice(dims, start, sizes, op):
 
 
 def _slice(x, *live, start, sizes):
-    """A block of the tensor; scalar tensors stand for the `None`s of `start`."""
     return x[_block_of_dynamic_slice(x.shape, _filled(start, live), sizes, "slice")]
 
 
 def _slice_like(x, like, *live, start):
-    """A block of the tensor as large as `like`, whose values are not looked at."""
     return x[_block_of_dynamic_slice(x.shape, _filled(start, live), like.shape, "slice")]
 
 
 def _slice_update(x, updates, *live, start):
-    """The tensor with a block of it replaced."""
     block = _block_of_dynamic_slice(x.shape, _filled(start, live), updates.shape, "slice_update")
     out = np.array(x)
     out[block] = updates
@@ -4458,16 +4100,12 @@ def _slice_update(x, updates, *live, start):
 
 
 # ops.indexing.index_keys
-
-
 @functools.lru_cache(maxsize=4096)
 def _plain_of_index_keys(key):
-    """The index that NumPy takes for a key without tensors."""
     return tuple(slice(*k) if type(k) is tuple else (... if k == "..." else k) for k in key)
 
 
 def _with_parts(x, key, parts):
-    """The index that NumPy or CuPy takes for a key with tensors, on the device of `x`."""
     return tuple(_live(k, parts) for k in key)
 
 
@@ -4485,43 +4123,35 @@ def _live(k, parts):
 
 
 def _distinct(key, parts):
-    """Whether no element can be picked twice: there is at most a mask among the index arrays."""
     arrays = [p for p in parts if p.ndim or p.dtype.kind == "b"]
     return len(arrays) < 2 and all(p.dtype.kind == "b" for p in arrays)
 
 
 def _checked(x, key):
-    """Raise IndexError for positions outside of `x`, which CuPy would wrap around."""
     return
 
 
 # ops.indexing.get_item
-
-
 _ROWS = ("@0",)
 
 
 def _get_item(x, *, key):
-    """Elements picked by ints and slices."""
     return x[_plain_of_index_keys(key)]
 
 
 def _put_item(g, x, *, key):
-    """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
     out = np.zeros(x.shape, g.dtype)
     out[_plain_of_index_keys(key)] = g
     return out
 
 
 def _get_item_at(x, *parts, key):
-    """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
     live = _with_parts(x, key, parts)
     _checked(x, live)
     return x[live]
 
 
 def _put_item_at(g, x, *parts, key):
-    """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
     out = np.zeros(x.shape, g.dtype)
     live = _with_parts(x, key, parts)
     if _distinct(key, parts):
@@ -4535,19 +4165,15 @@ def _put_item_at(g, x, *parts, key):
 
 
 def _nonzero(x, *, dtype):
-    """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
     return tuple(axis_positions.astype(dtype) for axis_positions in np.nonzero(x))
 
 
 # ops.indexing.integer_tables
-
-
 def _hash_of(salt):
     return _fingerprint64 if salt is None else functools.partial(_siphash, key=salt)
 
 
 def _hashes(values, buckets, salt):
-    """The hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
     function = _hash_of(salt)
     items = values.astype(np.int64, copy=False).ravel().tolist()
     buckets_by_item = {item: function(b"%d" % item) % buckets for item in set(items)}
@@ -4555,7 +4181,6 @@ def _hashes(values, buckets, salt):
 
 
 def _number_tokens(x, *, tokens, numbers, first, count, hashed, salt):
-    # The numbers of integers by a table; those that are not in it share `count` from `first` on.
     values = np.asarray(x)
     table = np.asarray(tokens, np.int64)
     positions = np.minimum(np.searchsorted(table, values), max(len(table) - 1, 0))
@@ -4575,7 +4200,6 @@ def _number_tokens(x, *, tokens, numbers, first, count, hashed, salt):
 
 
 def _tokens_of_numbers(x, *, tokens, other, dtype):
-    """The integers with these numbers, `other` for a number that no token has."""
     kind = _ElementType(dtype).dtype
     table = np.asarray(np.asarray((*tokens, other), kind))
     inside = (x >= 0) & (x < len(tokens))
@@ -4583,7 +4207,6 @@ def _tokens_of_numbers(x, *, tokens, other, dtype):
 
 
 def _hash_buckets(x, *, buckets, salt, mask, dtype):
-    """Integers as one of so many numbers, by a hash of their digits; `mask` alone has number 0."""
     values = np.asarray(x)
     masked = mask is not None and buckets > 1
     hashes = _hashes(values, buckets - masked, salt)
@@ -4593,7 +4216,6 @@ def _hash_buckets(x, *, buckets, salt, mask, dtype):
 
 
 def _crossed_buckets(*xs, buckets, dtype):
-    """Integers of several features as one of so many numbers, by a joint hash."""
     columns = [np.asarray(x).ravel().tolist() for x in xs]
     hashes = [_crossed(list(row)) % buckets for row in zip(*columns, strict=True)]
     return np.asarray(np.array(hashes, _ElementType(dtype).dtype).reshape(xs[0].shape))
@@ -4603,7 +4225,6 @@ def _crossed_buckets(*xs, buckets, dtype):
 
 
 def _with_items(x, value, *parts, key):
-    """`x` with `value` at `[key]`, which names no element twice."""
     out = x.copy()
     live = _with_parts(x, key, parts) if parts else _plain_of_index_keys(key)
     if parts:
@@ -4613,10 +4234,7 @@ def _with_items(x, value, *parts, key):
 
 
 # ops.indexing.scattering
-
-
 def _fits(dims, target):
-    """Whether `dims` broadcasts to `target`."""
     ends = zip(reversed(dims), reversed(target), strict=False)
     return len(dims) <= len(target) and all(a in (1, b) or None in (a, b) for a, b in ends)
 
@@ -4640,7 +4258,6 @@ def _check(x, indices, updates):
 
 
 def _scatter_nd_add(x, indices, updates):
-    """`x` with `updates` added at the rows of `indices`; equal rows add up."""
     _check(x, indices, updates)
     out = np.array(x, order="C")
     _add_at(out, indices, updates, "scatter_nd_add")
@@ -4648,7 +4265,6 @@ def _scatter_nd_add(x, indices, updates):
 
 
 def _scatter_update(x, indices, updates):
-    """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)
     out = np.array(x, order="C")
     out[_rows_as_index(x, indices, "scatter_update") or ...] = updates
@@ -4656,7 +4272,6 @@ def _scatter_update(x, indices, updates):
 
 
 def _scatter_max(x, indices, updates):
-    """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
     out = np.array(x, order="C")
     _fold_at("maximum", out, indices, updates, "scatter_max")
@@ -4664,7 +4279,6 @@ def _scatter_max(x, indices, updates):
 
 
 def _scatter_min(x, indices, updates):
-    """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
     out = np.array(x, order="C")
     _fold_at("minimum", out, indices, updates, "scatter_min")
@@ -4672,7 +4286,6 @@ def _scatter_min(x, indices, updates):
 
 
 def _scatter_multiply(x, indices, updates):
-    """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
     _check(x, indices, updates)
     out = np.array(x, order="C")
     _fold_at("multiply", out, indices, updates, "scatter_multiply")
@@ -4680,8 +4293,6 @@ def _scatter_multiply(x, indices, updates):
 
 
 # ops.indexing.segments
-
-
 def _rule_of_segments(data, segment_ids, *, num_segments):
     rank = len(segment_ids.shape)
     pairs = zip(data.shape, segment_ids.shape, strict=False)
@@ -4694,7 +4305,6 @@ def _rule_of_segments(data, segment_ids, *, num_segments):
 
 
 def _prepare(data, ids, count):
-    """Rows of data, their segments, the number of segments, and the axes of a row."""
     _rule_of_segments(_Spec(data.shape, "float32"), _Spec(ids.shape, "int32"), num_segments=count)
     inner = data.shape[ids.ndim :]
     flat = np.asarray(ids).reshape(-1)
@@ -4713,12 +4323,10 @@ def _prepare(data, ids, count):
 
 
 def _start_rows(count, rows, start):
-    """What the rows are added to: a row per segment, and one for those without a segment."""
     return np.full((count + 1, rows.shape[1]), start, rows.dtype)
 
 
 def _segment_sum(data, ids, *, num_segments):
-    """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepare(data, ids, num_segments)
     out = _start_rows(count, rows, 0)
     if out.size and rows.size:
@@ -4734,29 +4342,23 @@ def _by_ufunc(name, data, ids, count, start):
 
 
 def _segment_max(data, ids, *, num_segments):
-    """The greatest of each segment, the least number of the dtype for an empty one."""
     return _by_ufunc("maximum", data, ids, num_segments, _ElementType(data.dtype).min)
 
 
 def _segment_min(data, ids, *, num_segments):
-    """The least of each segment, the greatest number of the dtype for an empty one."""
     return _by_ufunc("minimum", data, ids, num_segments, _ElementType(data.dtype).max)
 
 
 def _segment_prod(data, ids, *, num_segments):
-    """The product of each segment, 1 for an empty one."""
     return _by_ufunc("multiply", data, ids, num_segments, 1)
 
 
 # ops.linear_algebra.einsum
-
-
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @functools.lru_cache(maxsize=1024)
 def _plan(subscripts):
-    """How to turn `subscripts` into a matrix product: axis orders and counts of letters by part."""
     inputs, out = subscripts.split("->")
     one, two = inputs.split(",")
     batch = [s for s in out if s in one and s in two]
@@ -4771,7 +4373,6 @@ def _plan(subscripts):
 
 
 def _einsum(a, b, *, subscripts):
-    """Sum of products of two tensors over the letters that the result does not have."""
     if a.dtype in _SHORT_FLOATS:
         product = _pair_product(_widen_halves(a), _widen_halves(b), subscripts)
         return _cast_array(product, a.dtype)
@@ -4801,15 +4402,11 @@ def _pair_product(a, b, subscripts, multiply=None):
 
 
 # ops.linear_algebra.matrices
-
-
 def _strictly():
-    """A context in which CuPy reports singular matrices, as NumPy always does."""
     return contextlib.nullcontext()
 
 
 def _nan_where_lapack_fails(kernel, x):
-    """What `kernel` gives for the matrices `x`, with NaN for those of which LAPACK gives up."""
     example = kernel(np.eye(*x.shape[-2:], dtype=x.dtype))
     single = not isinstance(example, tuple)
     parts = [
@@ -4825,7 +4422,6 @@ def _nan_where_lapack_fails(kernel, x):
 
 
 def _lapack(failure):
-    """Make a kernel calculate short floats in float32 and say `failure` when LAPACK gives up."""
 
     def declare(kernel):
         @functools.wraps(kernel)
@@ -4860,7 +4456,6 @@ def _narrow(result, dtype):
 
 
 def _call(name, *arrays, **settings):
-    """The function of that name in `xp.linalg`; on the host where CuPy has none."""
     function = getattr(np.linalg, name, None)
     if function is not None:
         return function(*arrays, **settings)
@@ -4873,7 +4468,6 @@ def _call(name, *arrays, **settings):
 
 @_lapack("Cholesky decomposition was not successful. The input is not positive definite.")
 def _cholesky(x, *, or_nan=False):
-    """The lower triangular matrices whose product with their adjoint is `x`."""
     try:
         y = np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
@@ -4885,14 +4479,12 @@ def _cholesky(x, *, or_nan=False):
 
 @_lapack("the QR decomposition failed")
 def _qr(x, *, mode):
-    """Orthogonal times upper triangular matrices."""
     q, r = np.linalg.qr(x, mode)
     return q, r
 
 
 @_lapack("Input is not invertible.")
 def _lu_factor(x):
-    """Both triangles in one matrix, and the row that each row was exchanged with."""
     work = np.array(np.asarray(x))
     flat = work.reshape(math.prod(work.shape[:-2]), *work.shape[-2:])
     short = min(work.shape[-2:])
@@ -4912,7 +4504,6 @@ def _lu_factor(x):
 
 
 def _pivots_to_permutation(pivots, *, rows=None):
-    """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made."""
     exchanges = np.asarray(pivots).reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     rows = pivots.shape[-1] if rows is None else rows
     order = np.tile(np.arange(rows), (len(exchanges), 1))
@@ -4929,77 +4520,63 @@ def _pivots_to_permutation(pivots, *, rows=None):
 
 @_lapack("Self-adjoint eigen decomposition did not converge.")
 def _eigh(x):
-    """Eigenvalues, least first, and eigenvectors of symmetric matrices."""
     w, v = np.linalg.eigh(x)
     return w, v
 
 
 @_lapack("the eigenvalues did not converge")
 def _eig(x):
-    """Eigenvalues and eigenvectors, complex."""
     complex_dtype = np.complex128 if x.dtype in (np.float64, np.complex128) else np.complex64
     w, v = _call("eig", x)
     return w.astype(complex_dtype), v.astype(complex_dtype)
 
 
 # ops.linear_algebra.int8_product
-
-
 _INT8 = np.dtype(np.int8)
 
 
 def _int8_product(x1, x2):
-    """`matmul` of int8, whose sums are int32."""
     if x1.dtype != _INT8 or x2.dtype != _INT8:
         raise ValueError("both inputs must be int8")
     return _int8_sums(x1, x2)
 
 
 # ops.linear_algebra.linear_solve
-
-
 _NOT_INVERTIBLE = "Input is not invertible."
 
 
 @_lapack(_NOT_INVERTIBLE)
 def _inv(x):
-    """The inverse matrices."""
     return np.linalg.inv(x)
 
 
 def _solve_stacks(a, b):
-    """`xp.linalg.solve`, whose leading axes CuPy does not broadcast."""
     return np.linalg.solve(a, b)
 
 
 @_lapack(_NOT_INVERTIBLE)
 def _solve(a, b):
-    """The matrices x with a @ x = b."""
     return _solve_stacks(a, b)
 
 
 @_lapack(_NOT_INVERTIBLE)
 def _solve_triangular(a, b, *, lower):
-    """The matrices x with a @ x = b, where only one triangle of `a` counts."""
     return _solve_stacks(np.tril(a) if lower else np.triu(a), b)
 
 
 @_lapack("the determinant failed")
 def _det(x):
-    """The determinants."""
     return np.linalg.det(x)
 
 
 @_lapack("the determinant failed")
 def _slogdet(x):
-    """Sign and logarithm of the magnitude of the determinants."""
     sign, size = np.linalg.slogdet(x)
     return sign, size
 
 
 @_lapack(None)
 def _pinv(x, *, rcond):
-    """The Moore-Penrose inverses; singular values up to `rcond` times the greatest count as 0."""
     return np.linalg.pinv(x, rcond)
 
 
@@ -5014,7 +4591,6 @@ _THETA = 5.371920351148152  # the norm up to which [13/13] has double precision
 
 @_lapack("the Padé approximant failed")
 def _expm(x):
-    """Exponential of matrices by scaling and squaring with a Padé approximant."""
     x = _as_float_array(x)
     norm = float(abs(x).sum(axis=-2).max()) if x.size else 0.0
     if not math.isfinite(norm):
@@ -5041,19 +4617,16 @@ def _expm(x):
 
 @_lapack(None)
 def _svd(x, *, full):
-    """Left vectors, singular values, and right vectors as rows."""
     u, s, vh = np.linalg.svd(x, full_matrices=full)
     return u, s, vh
 
 
 @_lapack(None)
 def _singular_values(x):
-    """The singular values alone, greatest first."""
     return np.linalg.svd(_as_float_array(x), compute_uv=False)
 
 
 def _no_gradient_here(g):
-    """0; raises if a gradient arrives for vectors that are arbitrary."""
     if g.size and (g != 0).any():
         raise GraphError(
             "svd: with full_matrices=True the vectors beyond min(n, m) are arbitrary and have no "
@@ -5067,7 +4640,6 @@ def _no_gradient_here(g):
 
 
 def _square_sum(x, *, axis, keepdims):
-    """Sum of the squares of real floats along axes, with the bits of `sum(square(x))`."""
     if axis is not None:
         _check_axes(x, axis, "norm")
     sum_dtype = _wide_sum_dtype(x.dtype)
@@ -5076,33 +4648,26 @@ def _square_sum(x, *, axis, keepdims):
 
 
 # ops.math.complex_parts
-
-
 _COMPLEX_OF = {"float64": _ElementType("complex128"), "complex128": _ElementType("complex128")}
 
 
 def _complex_dtype(dtype):
-    """The complex type with parts of `dtype`; complex64 for all that float32 holds."""
     return _COMPLEX_OF.get(dtype.name, _ElementType("complex64"))
 
 
 def _real(x):
-    """Real part; real values as they are."""
     return np.real(x)
 
 
 def _imag(x):
-    """Imaginary part; 0 for real values."""
     return np.imag(x) if x.dtype.kind == "c" else np.zeros_like(x)
 
 
 def _conj(x):
-    """Complex conjugate a - ib; real values as they are."""
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
 def _angle(x):
-    """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0."""
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
     angle_dtype = _float_dtype(_ElementType(x.dtype)).dtype
@@ -5112,7 +4677,6 @@ def _angle(x):
 
 
 def _complex(a, b):
-    """Complex number a + ib."""
     shape = np.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
     z = np.empty(shape, _complex_dtype(_ElementType(a.dtype)).dtype)
     z.real = a
@@ -5121,27 +4685,21 @@ def _complex(a, b):
 
 
 def _view_as_real(x):
-    """Real and imaginary part side by side on a new last axis."""
     return np.stack([np.real(x), np.imag(x)], axis=-1)
 
 
 def _view_as_complex(x):
-    """Complex numbers from pairs on the last axis."""
     z = np.empty(x.shape[:-1], _complex_dtype(_ElementType(x.dtype)).dtype)
     z.real, z.imag = x[..., 0], x[..., 1]
     return z
 
 
 # ops.math.cumulative
-
-
 def _along_axis(n, cut, axis):
-    """An index that is `cut` along `axis` of `n` and everything along the others."""
     return tuple(cut if i == axis else slice(None) for i in range(n))
 
 
 def _accumulate(step, x, start, axis, exclusive, reverse):
-    """Results of `step` over all elements up to each, or before each when `exclusive`."""
     flipped = np.flip(x, axis) if reverse else x
     result = step(flipped, axis=axis)
     if exclusive:
@@ -5155,7 +4713,6 @@ def _accumulate(step, x, start, axis, exclusive, reverse):
 
 
 def _accumulate_once_rounded(function, x, start, axis, exclusive, reverse):
-    """`_accumulate` by `cumsum` or `cumprod`, of halves in float32."""
     wide_dtype = _wide_sum_dtype(x.dtype) or x.dtype
 
     def step(values, axis):
@@ -5166,19 +4723,16 @@ def _accumulate_once_rounded(function, x, start, axis, exclusive, reverse):
 
 
 def _cumsum(x, *, axis, exclusive, reverse):
-    """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
     _check_axes(x, axis, "cumsum")
     return _accumulate_once_rounded(np.cumsum, x, 0, axis, exclusive, reverse)
 
 
 def _cumprod(x, *, axis, exclusive, reverse):
-    """Product of all elements along an axis up to each; before each when exclusive."""
     _check_axes(x, axis, "cumprod")
     return _accumulate_once_rounded(np.cumprod, x, 1, axis, exclusive, reverse)
 
 
 def _linear_recurrence(a, b, *, axis, reverse):
-    """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
     result = np.empty_like(b)
     out, factors, terms = (np.moveaxis(v, axis, 0) for v in (result, a, b))
     order = range(len(terms))
@@ -5190,7 +4744,6 @@ def _linear_recurrence(a, b, *, axis, reverse):
 
 
 def _shift_along(x, *, axis, reverse):
-    """Each element one place later, with 0 in the first place; one place earlier in reverse."""
     result = np.zeros_like(x)
     rank, axis_index = x.ndim, axis % x.ndim
     early = _along_axis(rank, slice(None, -1), axis_index)
@@ -5203,7 +4756,6 @@ def _shift_along(x, *, axis, reverse):
 
 
 def _cumulative_logsumexp(x, *, axis, exclusive, reverse):
-    """Logarithm of the running sum of exponentials, without overflow."""
     _check_axes(x, axis, "cumulative_logsumexp")
 
     def step(values, axis):
@@ -5218,7 +4770,6 @@ def _cumulative_logsumexp(x, *, axis, exclusive, reverse):
 
 
 def _prod(x, *, axis, keepdims):
-    """Product along axes."""
     _check_axes(x, axis, "prod")
     dtype = _summed_dtype(_ElementType(x.dtype)).dtype
     wide_dtype = _wide_sum_dtype(dtype) or dtype
@@ -5229,7 +4780,6 @@ def _prod(x, *, axis, keepdims):
 
 
 def _sliding_product(x, window):
-    """Sums of products of `window` (m,) with each run of m neighbours in `x` (n,), n at least m."""
     return np.correlate(x, np.conj(window), "valid").astype(x.dtype)
 
 
@@ -5237,7 +4787,6 @@ def _sliding_product(x, window):
 
 
 def _cast(x, *, dtype):
-    """Convert to the element type `dtype`."""
     target = _ElementType(dtype).dtype
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
@@ -5245,32 +4794,26 @@ def _cast(x, *, dtype):
 
 
 def _identity(x):
-    """The same values as a new tensor."""
     return x
 
 
 def _divide_no_nan(x1, x2):
-    """Quotient x1 / x2, and 0 where x2 is 0."""
     return np.where(x2 == 0, 0, x1 / np.where(x2 == 0, 1, x2))
 
 
 def _reciprocal(x):
-    """Reciprocal 1 / x; integers give the default float."""
     return 1 / x
 
 
 def _rsqrt(x):
-    """Reciprocal square root 1 / sqrt(x)."""
     return _rsqrt_of_elementwise_reference(x)
 
 
 def _keep_where(x, mask):
-    """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
     return np.where(mask, x, 0)
 
 
 def _where(condition, x1, x2):
-    """x1 where the condition is true, else x2."""
     return np.where(condition, x1, x2)
 
 
@@ -5278,14 +4821,12 @@ def _where(condition, x1, x2):
 
 
 def _erf(x):
-    """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.dtype != np.float64:
         return _erf_of_elementwise_reference(_widen_halves(x)).astype(x.dtype, copy=False)
     return _erf_of_special_reference(x)
 
 
 def _erfc(x):
-    """Complement 1 - erf(x), exact in its tail."""
     return _erfc_of_special_reference(x.astype(np.float64)).astype(x.dtype)
 
 
@@ -5294,28 +4835,22 @@ _TAIL64 = _tail_by_erfc(lambda t: _erfc(t))
 
 
 def _normal_tail(x):
-    """The normal distribution to the digits of `x`, float32 or float64, of which `gelu` is made."""
     return _TAIL64 if x.dtype == np.float64 else _TAIL32
 
 
 def _erfinv(x):
-    """Inverse of erf: infinite at -1 and 1, NaN beyond."""
     return _erfinv_of_special_reference(x.astype(np.float64)).astype(x.dtype)
 
 
 def _erfcinv(x):
-    """Inverse of erfc: infinite at 0 and 2, NaN beyond."""
     return _erfcinv_of_special_reference(x.astype(np.float64)).astype(x.dtype)
 
 
 def _ndtri(x):
-    """The point below which the normal distribution has the share x; NaN outside of [0, 1]."""
     return _ndtri_of_special_reference(x.astype(np.float64)).astype(x.dtype)
 
 
 # ops.math.max_and_argmax
-
-
 def _reduced_extreme(x, name, axis, keepdims, initial):
     _check_axes(x, axis, name)
     if initial is None:
@@ -5325,18 +4860,15 @@ def _reduced_extreme(x, name, axis, keepdims, initial):
 
 
 def _extreme(name, x, axis, keepdims):
-    """`xp.max` or `xp.min`; CuPy's ufuncs can't reduce, and NumPy's skip a wrapper."""
     pick = np.maximum if name == "max" else np.minimum
     return pick.reduce(x, axis, None, None, keepdims)
 
 
 def _max(x, *, axis, keepdims, initial):
-    """Greatest element along axes; NaN wins."""
     return _reduced_extreme(x, "max", axis, keepdims, initial)
 
 
 def _min(x, *, axis, keepdims, initial):
-    """Least element along axes; NaN wins."""
     return _reduced_extreme(x, "min", axis, keepdims, initial)
 
 
@@ -5349,13 +4881,11 @@ def _position(name, x, axis, keepdims, dtype):
 
 
 def _argmax(x, *, axis, keepdims, dtype):
-    """Position of the greatest element."""
     _check_axes(x, axis, "argmax")
     return _position("argmax", x, axis, keepdims, dtype)
 
 
 def _argmin(x, *, axis, keepdims, dtype):
-    """Position of the least element."""
     _check_axes(x, axis, "argmin")
     return _position("argmin", x, axis, keepdims, dtype)
 
@@ -5364,27 +4894,22 @@ def _argmin(x, *, axis, keepdims, dtype):
 
 
 def _logaddexp(x1, x2):
-    """log(exp(x1) + exp(x2)), no overflow."""
     return np.logaddexp(x1, x2)
 
 
 def _xlogy(x, y):
-    """Product x * log(y), and 0 where x is 0 whatever y is."""
     return np.where(x == 0, 0, x * np.log(np.where(x == 0, 1, y)))
 
 
 def _xlog1py(x, y):
-    """Product x * log(1 + y), and 0 where x is 0 whatever y is."""
     return np.where(x == 0, 0, x * np.log1p(np.where(x == 0, 0, y)))
 
 
 def _xdivy(x, y):
-    """Quotient x / y, and 0 where x is 0 whatever y is."""
     return np.where(x == 0, 0, x / np.where(x == 0, 1, y))
 
 
 def _logsumexp(x, *, axis, keepdims):
-    """Logarithm of the sum of exponentials along axes."""
     _check_axes(x, axis, "logsumexp")
     if x.dtype.kind in "iub":
         x = x.astype(_floatx())
@@ -5404,17 +4929,14 @@ def _logsumexp(x, *, axis, keepdims):
 
 
 def _isposinf(x):
-    """Whether x is plus infinity."""
     return np.equal(x, np.inf)
 
 
 def _isneginf(x):
-    """Whether x is minus infinity."""
     return np.equal(x, -np.inf)
 
 
 def _isclose(x1, x2, *, rtol, atol, equal_nan):
-    """Whether |x1 - x2| <= atol + rtol * |x2|."""
     if x1.dtype.kind in "iub":
         x1, x2 = x1.astype(np.float64), x2.astype(np.float64)
     close = np.abs(x1 - x2) <= atol + rtol * np.abs(x2)
@@ -5423,23 +4945,18 @@ def _isclose(x1, x2, *, rtol, atol, equal_nan):
 
 
 # ops.math.gamma
-
-
 _MOST_TERMS_of_gamma = 10_000  # of a sum that begins at a negative number
 
 
 def _lgamma(x):
-    """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers."""
     return _lgamma_of_special_reference(x.astype(np.float64)).astype(x.dtype)
 
 
 def _digamma(x):
-    """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers."""
     return _digamma_of_special_reference(x.astype(np.float64)).astype(x.dtype)
 
 
 def _zeta(x, q):
-    """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1."""
     s, a = np.broadcast_arrays(x.astype(np.float64), q.astype(np.float64))
     pole = (a <= 0) & (a == np.floor(a))
     plain = ~pole & np.isfinite(a) & (a > -_MOST_TERMS_of_gamma) & np.isfinite(s)
@@ -5453,7 +4970,6 @@ def _zeta(x, q):
 
 
 def _zeta_sum(s, a):
-    """The first terms, until those behind are those of a smooth function, and the rest of them."""
     total = 0 * (s + a)
     steps = (
         _START_of_special_reference
@@ -5475,7 +4991,6 @@ def _zeta_sum(s, a):
 
 
 def _polygamma(a, x):
-    """Derivative number a of digamma(x), for whole a >= 0."""
     order, doubles = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
     factorial = np.exp(_positive_lgamma(order + 1))
     sign = 2 * (order % 2) - 1
@@ -5486,8 +5001,6 @@ def _polygamma(a, x):
 
 
 # ops.math.incomplete_gamma
-
-
 _EPSILON = 1e-16
 _TINY = 1e-300
 
@@ -5497,7 +5010,6 @@ def _log_gamma(x):
 
 
 def _fraction(first, term, active):
-    """The continued fraction first + a1 / (b1 + a2 / (b2 + ...)), `term(n)` giving (an, bn)."""
     value = np.where(first == 0, _TINY, first)
     c, d = value, np.zeros_like(value)
     for n in range(1, _MOST_TERMS):
@@ -5515,7 +5027,6 @@ def _fraction(first, term, active):
 
 
 def _lower_series(a, x, active):
-    """1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ..."""
     total, term = np.ones_like(a), np.ones_like(a)
     for n in range(1, _MOST_TERMS):
         term = np.where(active, term * x / (a + n), 0)
@@ -5526,7 +5037,6 @@ def _lower_series(a, x, active):
 
 
 def _gamma_parts(a, x):
-    """The lower part where x < a + 1, the upper one elsewhere, and which of them it is."""
     low = x < a + 1
     valid = (a > 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
     safe_a, safe_x = np.where(valid, a, 1.0), np.where(valid, x, 1.0)
@@ -5548,17 +5058,14 @@ def _igamma_of_incomplete_gamma(a, x, upper):
 
 
 def _igamma(a, x):
-    """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0."""
     return _igamma_of_incomplete_gamma(a, x, False)
 
 
 def _igammac(a, x):
-    """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x)."""
     return _igamma_of_incomplete_gamma(a, x, True)
 
 
 def _lower_slope(a, x, active):
-    """dP / da by the series of P, whose terms have the derivatives -term * sum of 1 / (a + k)."""
     total, term = np.ones_like(a), np.ones_like(a)
     bent, harmonic = np.zeros_like(a), np.zeros_like(a)
     for n in range(1, _MOST_TERMS):
@@ -5573,7 +5080,6 @@ def _lower_slope(a, x, active):
 
 
 def _upper_slope(a, x, active):
-    """dQ / da by the fraction of Q, each of whose steps is differentiated by `a`."""
     first = x + 1 - a
     value, slope = first, np.full_like(first, -1.0)
     c, dc = value, slope
@@ -5600,7 +5106,6 @@ def _upper_slope(a, x, active):
 
 
 def _igamma_slope(a, x):
-    """The derivative of `igamma` by `a`; 0 where `x` is 0 or infinite."""
     a64, x64 = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
     valid = (a64 > 0) & (x64 > 0) & np.isfinite(x64) & np.isfinite(a64)
     safe_a, safe_x = np.where(valid, a64, 1.0), np.where(valid, x64, 1.0)
@@ -5613,7 +5118,6 @@ def _igamma_slope(a, x):
 
 
 def _beta_term(a, b, x, n):
-    """Number n of the fraction DLMF 8.17.22: even and odd ones have formulas of their own."""
     m = n // 2
     if n % 2 == 0:
         return m * (b - m) * x / ((a + n - 1) * (a + n)), 1.0
@@ -5621,7 +5125,6 @@ def _beta_term(a, b, x, n):
 
 
 def _betainc(a, b, x):
-    """The regularized incomplete beta function I(x; a, b), for a, b > 0 and x in [0, 1]."""
     a64, b64, x64 = np.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, x)))
     valid = (a64 > 0) & (b64 > 0) & (x64 >= 0) & (x64 <= 1)
     inside = valid & (x64 > 0) & (x64 < 1)
@@ -5643,13 +5146,11 @@ def _betainc(a, b, x):
 
 
 def _all(x, *, axis, keepdims):
-    """Whether all elements along axes are true."""
     _check_axes(x, axis, "all")
     return np.all(x, axis=axis, keepdims=keepdims)
 
 
 def _any(x, *, axis, keepdims):
-    """Whether one element along axes is true."""
     _check_axes(x, axis, "any")
     return np.any(x, axis=axis, keepdims=keepdims)
 
@@ -5658,17 +5159,14 @@ def _any(x, *, axis, keepdims):
 
 
 def _floor(x):
-    """The greatest whole number not above x, as a float. It has no gradient."""
     return np.floor(x)
 
 
 def _ceil(x):
-    """The least whole number not below x, as a float. It has no gradient."""
     return np.ceil(x)
 
 
 def _divide(function, a, b, op):
-    """Divide, but raise for an integer by 0, which has no result (floats give inf or NaN)."""
     if b.dtype.kind in "iub" and not b.all():
         raise GraphError(f"{op}: division of an integer by zero")
     if b.dtype.kind == "b":
@@ -5677,22 +5175,18 @@ def _divide(function, a, b, op):
 
 
 def _floor_divide(x1, x2):
-    """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
     return _divide(np.floor_divide, x1, x2, "floor_divide")
 
 
 def _mod(x1, x2):
-    """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
     return _divide(np.remainder, x1, x2, "mod")
 
 
 def _fmod(x1, x2):
-    """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
     return _divide(np.fmod, x1, x2, "fmod")
 
 
 def _saturate_cast(x, *, dtype):
-    """Convert, with values beyond the range of the dtype at its ends."""
     target = _ElementType(dtype)
     low, high = target.limits
     if x.dtype.kind not in "iub":
@@ -5709,10 +5203,7 @@ def _saturate_cast(x, *, dtype):
 
 
 # ops.math.statistics
-
-
 def _ranks(q, n, method):
-    """The two ranks among `n` elements next to the quantile, and the share of the upper one."""
     position = q * np.maximum(n - 1, 0)
     low, high = np.floor(position), np.ceil(position)
     if method == "linear":
@@ -5726,7 +5217,6 @@ def _ranks(q, n, method):
 
 
 def _rows_of_statistics(x, axis):
-    """`x` with the reduced axes as one last axis, these axes, and the order of all axes."""
     axes = _canonical_axes(axis, x.ndim, "quantile")
     other_axes = [i for i in range(x.ndim) if i not in axes]
     dims = [x.shape[i] for i in other_axes]
@@ -5745,14 +5235,12 @@ def _row_lengths(rows, skip_nan):
 
 
 def _join_of_statistics(results, q, dims, dtype):
-    """The result for one share, or those for several on a new first axis."""
     if type(q) is not tuple:
         return results[0].astype(dtype, copy=False)
     return np.stack(results).astype(dtype, copy=False) if q else np.empty((0, *dims), dtype)
 
 
 def _quantile(x, *, q, axis, method, keepdims, skip_nan):
-    """Values below which the share q of the elements along axes lies."""
     _check_axes(x, axis, "quantile")
     quantile_dtype = _float_dtype(_ElementType(x.dtype)).dtype
     rows, axes, _ = _rows_of_statistics(x.astype(quantile_dtype, copy=False), axis)
@@ -5774,7 +5262,6 @@ def _quantile(x, *, q, axis, method, keepdims, skip_nan):
 
 
 def _quantile_spread(g, x, *, q, axis, method, keepdims, skip_nan):
-    """Gradient of `quantile`: `g` at the elements next to each quantile, by their weights."""
     rows, _, order = _rows_of_statistics(x, axis)
     n = _row_lengths(rows, skip_nan)
     ranking = _stable_order(rows)
@@ -5791,7 +5278,6 @@ def _quantile_spread(g, x, *, q, axis, method, keepdims, skip_nan):
 
 
 def _quantile_gather(g, x, *, q, axis, method, keepdims, skip_nan):
-    """The adjoint of `quantile_spread`: elements of `g` where the quantiles of `x` are."""
     rows, axes, _ = _rows_of_statistics(x, axis)
     n = _row_lengths(rows, skip_nan)
     ranked = np.take_along_axis(_rows_of_statistics(g, axis)[0], _stable_order(rows), axis=-1)
@@ -5809,7 +5295,6 @@ def _as_rows(x):
 
 
 def _count_of_statistics(rows, weights, bins, all_fit):
-    """How often each number occurs in each row, or the sum of the weights there."""
     rows, cell_count = rows.astype(np.int64, copy=False), len(rows) * bins
     bin_indices = rows
     if len(rows) > 1:  # All rows at once: each has its own range of bins.
@@ -5822,7 +5307,6 @@ def _count_of_statistics(rows, weights, bins, all_fit):
 
 
 def _limits_of(x):
-    """The least and the greatest number, with one wait for both."""
     if not x.size:
         return 0, -1
     return int(x.min()), int(x.max())
@@ -5841,7 +5325,6 @@ def _as_counts(x, weights, counts):
 
 
 def _bincount(x, *weights, minlength, maxlength=None):
-    """How often each whole number occurs in each row, or the sum of the weights there."""
     lowest, greatest = _limits_of(x)
     bins = _bins_for(lowest, greatest, minlength, maxlength)
     row_weights = _as_rows(weights[0]) if weights else None
@@ -5851,7 +5334,6 @@ def _bincount(x, *weights, minlength, maxlength=None):
 
 
 def _histogram(x, *, bins, range):
-    """Counts in equal bins and the edges of the bins."""
     edge_dtype = _float_dtype(_ElementType(x.dtype)).dtype
     counts, edges = np.histogram(x.astype(edge_dtype, copy=False).ravel(), bins=bins, range=range)
     return counts.astype(edge_dtype), edges.astype(edge_dtype)
@@ -5861,7 +5343,6 @@ def _histogram(x, *, bins, range):
 
 
 def _sinc(x):
-    """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0."""
     angle = math.pi * x
     return np.where(x == 0, 1, np.sin(angle) / np.where(x == 0, 1, angle))
 
@@ -5870,12 +5351,10 @@ def _sinc(x):
 
 
 def _clip(x, *, x_min, x_max):
-    """Values below the number x_min become x_min, those above x_max become x_max."""
     return _clip_of_elementwise_reference(x, x_min=x_min, x_max=x_max)
 
 
 def _clip_by_tensors(x, x_min, x_max):
-    """Values above x_max become x_max, then those below x_min become x_min; all three broadcast."""
     return np.maximum(np.minimum(x, x_max), x_min)
 
 
@@ -5883,110 +5362,89 @@ def _clip_by_tensors(x, x_min, x_max):
 
 
 def _relu_gradient(g, y):
-    """`g` where the output `y` of a rectifier is above 0, else 0."""
     return _relu_gradient_of_elementwise_reference(g, y)
 
 
 def _relu(x):
-    """Rectifier max(x, 0); the slope at 0 is 0."""
     return _relu_of_elementwise_reference(x)
 
 
 def _relu6(x):
-    """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010."""
     return _relu6_of_elementwise_reference(x)
 
 
 def _leaky_relu(x, *, negative_slope):
-    """`x` above 0, negative_slope * x below it."""
     if 0 < negative_slope <= 1:
         return _leaky_relu_of_elementwise_reference(x, negative_slope=negative_slope)
     return np.where(x > 0, x, x * negative_slope)
 
 
 def _sigmoid(x):
-    """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
     return _sigmoid_of_elementwise_reference(x)
 
 
 def _log_sigmoid(x):
-    """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow."""
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 
 def _softplus(x):
-    """Smooth rectifier log(1 + exp(x)), without overflow."""
     return _softplus_of_elementwise_reference(x)
 
 
 def _softsign(x):
-    """`x / (1 + |x|)`."""
     return x / (1 + np.abs(x))
 
 
 def _hard_sigmoid(x):
-    """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above."""
     return _hard_sigmoid_of_elementwise_reference(x)
 
 
 def _sparse_sigmoid(x):
-    """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
     return np.minimum(np.maximum((x + 1) * 0.5, 0), 1)
 
 
 def _hard_tanh(x):
-    """`x` limited to the range from -1 to 1."""
     return _clip_of_elementwise_reference(x, x_min=-1, x_max=1)
 
 
 def _elu_gradient(g, x, *, alpha):
-    """`g` times the slope of `elu`: 1 above 0, alpha * exp(x) elsewhere."""
     return _elu_gradient_of_elementwise_reference(g, x, alpha=alpha)
 
 
 def _elu(x, *, alpha):
-    """`x` above 0, alpha * (exp(x) - 1) below it."""
     return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
 
 
 def _selu_gradient(g, x):
-    """`g` times the slope of `selu`: scale from 0 on, scale * alpha * exp(x) below it."""
     return _selu_gradient_of_elementwise_reference(g, x)
 
 
 def _selu(x):
-    """Scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer."""
     return _selu_of_elementwise_reference(x)
 
 
 def _celu(x, *, alpha):
-    """`x` above 0, alpha * (exp(x / alpha) - 1) below it."""
     return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha)
 
 
 def _squareplus(x, *, b):
-    """(x + sqrt(x**2 + b)) / 2."""
     return 0.5 * (x + np.sqrt(x * x + b))
 
 
 def _sparse_plus(x):
-    """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
     bend = 0.25 * (x + 1) * (x + 1)
     return np.where(x >= 1, x, np.where(x <= -1, 0, bend))
 
 
 def _soft_shrink(x, *, threshold):
-    """`x` moved towards 0 by the threshold, 0 within it."""
     return np.where(x > threshold, x - threshold, np.where(x < -threshold, x + threshold, 0))
 
 
 def _hard_shrink(x, *, threshold):
-    """`x` beyond the threshold, 0 within it."""
     return np.where(np.abs(x) > threshold, x, 0)
 
 
 def _tanh_shrink(x):
-    """`x - tanh(x)`."""
     return x - np.tanh(x)
 
 
@@ -5994,43 +5452,35 @@ def _tanh_shrink(x):
 
 
 def _silu(x):
-    """Sigmoid linear unit x * sigmoid(x), also called swish."""
     return _silu_of_elementwise_reference(x)
 
 
 def _silu_gradient(g, x):
-    """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     return _silu_gradient_of_elementwise_reference(g, x)
 
 
 def _hard_silu(x):
-    """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
     return _hard_silu_of_elementwise_reference(x)
 
 
 def _hard_silu_gradient(g, x):
-    """`g` times the slope of `hard_silu`."""
     return _hard_silu_gradient_of_elementwise_reference(g, x)
 
 
 def _mish(x):
-    """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681."""
     return x * np.tanh(_softplus_of_elementwise_reference(x))
 
 
 def _gelu_tanh(x):
-    """Gaussian error linear unit with the tanh approximation of the normal distribution."""
     return _gelu_tanh_of_elementwise_reference(_widen_halves(x)).astype(x.dtype, copy=False)
 
 
 def _gelu_tanh_gradient(g, x):
-    """`g` times the slope of `gelu_tanh`, s * (1 + x * (1 - s) * slope of 2 * u)."""
     by_x = _gelu_tanh_gradient_of_elementwise_reference(g, _widen_halves(x))
     return by_x.astype(g.dtype, copy=False)
 
 
 def _gelu_erf(x):
-    """Gaussian error linear unit: x times the normal distribution function of x."""
     floats = _widen_halves(x)
     return _gelu_erf_of_elementwise_reference(floats, _normal_tail(floats)).astype(
         x.dtype, copy=False
@@ -6038,15 +5488,12 @@ def _gelu_erf(x):
 
 
 def _gelu_erf_gradient(g, x):
-    """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
     floats = _widen_halves(x)
     by_x = _gelu_erf_gradient_of_elementwise_reference(g, floats, _normal_tail(floats))
     return by_x.astype(g.dtype, copy=False)
 
 
 # ops.neural.bias_activation
-
-
 def _check_of_bias_activation(z, bias):
     if not z or len(bias) != 1 or (None not in (z[-1], bias[0]) and z[-1] != bias[0]):
         raise GraphError(
@@ -6056,13 +5503,11 @@ def _check_of_bias_activation(z, bias):
 
 
 def _biased_gelu(z, bias):
-    """Gaussian error linear unit of z (..., features) + bias (features,)."""
     _check_of_bias_activation(z.shape, bias.shape)
     return _gelu_erf(_as_float_array(z + bias))
 
 
 def _sent_back(g, z, bias, summed):
-    """The gradients by a function that sums columns."""
     result = _gelu_erf_gradient(g, z + bias)
     floats = result.astype(np.float32) if result.dtype.itemsize < 4 else result
     by_bias = summed(floats.reshape(-1, z.shape[-1]))
@@ -6070,7 +5515,6 @@ def _sent_back(g, z, bias, summed):
 
 
 def _biased_gelu_gradient(g, z, bias):
-    """What `biased_gelu` sends back to z and bias."""
     return _sent_back(g, z, bias, lambda flat: flat.sum(axis=0))
 
 
@@ -6078,21 +5522,16 @@ def _biased_gelu_gradient(g, z, bias):
 
 
 def _sigmoid_cross_entropy_with_logits(labels, logits):
-    """max(x, 0) - x * z + log(1 + exp(-|x|)), element by element, for logits x and labels z."""
     loss = np.log1p(np.exp(-np.abs(logits)))
     loss += np.maximum(logits, 0)
     return loss - logits * labels
 
 
 # ops.neural.ctc
-
-
 _FAR = -1e30
 
 
 class _States:
-    """Blank, label, blank, label, ..., blank: the states that a path goes through."""
-
     def __init__(self, target, target_length, blank):
         batch, length = target.shape
         self.classes = np.full((batch, 2 * length + 1), blank, np.int64)
@@ -6104,7 +5543,6 @@ class _States:
 
 
 def _shift(values, by):
-    """`values` moved along the states, log(0) where nothing comes from."""
     result = np.full(values.shape, _FAR, values.dtype)
     if by > 0:
         result[:, by:] = values[:, :-by]
@@ -6114,7 +5552,6 @@ def _shift(values, by):
 
 
 def _forward_body(emitted, skips, lengths):
-    """Log of the chance of all ways to each state at each time, (batch, time, states)."""
     batch, steps, count = emitted.shape
     alpha = np.full((steps, batch, count), _FAR, emitted.dtype)
     alpha[0, :, :2] = emitted[:, 0, :2]
@@ -6127,7 +5564,6 @@ def _forward_body(emitted, skips, lengths):
 
 
 def _backward_body(emitted, skips, last, lengths):
-    """Log of the chance of all ways from each state at each time to the end."""
     batch, steps, count = emitted.shape
     positions = np.arange(count)[None, :]
     final = (positions == last[:, None]) | (positions == last[:, None] - 1)
@@ -6145,12 +5581,10 @@ def _backward_body(emitted, skips, last, lengths):
 
 
 def _emissions(scores, states):
-    """What each state's class is scored with, (batch, time, states)."""
     return np.take_along_axis(scores, states.classes[:, None, :], axis=2)
 
 
 def _total_of_ctc(alpha, states):
-    """Log of the chance of all whole paths, (batch,)."""
     end = alpha[:, -1]
     last = np.take_along_axis(end, states.last[:, None], axis=1)[:, 0]
     label = np.take_along_axis(end, np.maximum(states.last - 1, 0)[:, None], axis=1)[:, 0]
@@ -6183,7 +5617,6 @@ def _prepare_of_ctc(logits, target, target_length, blank):
 
 
 def _ctc_loss(logits, target, target_length, output_length, *, blank):
-    """Minus the log of the chance of all paths that give the labels, (batch,)."""
     if logits.ndim != 3 or not len(logits) == len(target) == len(target_length):
         raise ValueError("shapes do not fit")  # the shape rule has the words
     _check_values(logits, target, (target_length, output_length), blank)
@@ -6195,7 +5628,6 @@ def _ctc_loss(logits, target, target_length, output_length, *, blank):
 
 
 def _ctc_gradient(g, logits, target, target_length, output_length, *, blank):
-    """Chance of each class less its chance given the labels, at each time, times `g`."""
     scores, states = _prepare_of_ctc(logits, target, target_length, blank)
     emitted = _emissions(scores, states)
     alpha = _forward_body(emitted, states.skips, output_length)
@@ -6210,7 +5642,6 @@ def _ctc_gradient(g, logits, target, target_length, output_length, *, blank):
 
 
 def _by_class(posteriors, classes, count):
-    """The chances of states added up for each class, (batch, time, count)."""
     batch, steps, _states = posteriors.shape
     rows, times = np.arange(batch)[:, None], np.arange(steps)[None, :]
     bins = ((rows * steps + times) * count)[:, :, None] + classes[:, None, :]
@@ -6222,7 +5653,6 @@ def _by_class(posteriors, classes, count):
 
 
 def _ctc_decode(logits, lengths, *, strategy, beam_width, top_paths, merge_repeated, mask_index):
-    """Labels (top_paths, batch, time) and scores (batch, top_paths)."""
     x, heard = np.asarray(logits), np.asarray(lengths)
     if heard.size and not 0 <= heard.min() <= heard.max() <= x.shape[1]:
         raise GraphError(
@@ -6268,15 +5698,11 @@ def _beams(logits, lengths, width, paths, blank):
 
 
 def _dropped(x, kept, *, scale):
-    """`x` times `scale` where the mask `kept` is true, else times 0."""
     return x * np.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
 
 
 # ops.neural.embedding
-
-
 def _check_ids(ids, rows):
-    """Raise unless all ids are in [0, rows)."""
     if ids.size and not (ids.min() >= 0 and ids.max() < rows):
         index = np.argwhere(np.asarray((ids < 0) | (ids >= rows)).reshape(ids.shape))[0]
         at = ", ".join(map(str, index))
@@ -6287,7 +5713,6 @@ def _check_ids(ids, rows):
 
 
 def _embedding_lookup(table, ids):
-    """Row `ids[...]` of `table` for each id."""
     if ids.dtype.kind not in "iu" or not table.ndim:
         raise ValueError("ids do not fit")  # the shape rule has the words
     _check_ids(ids, table.shape[0])
@@ -6295,7 +5720,6 @@ def _embedding_lookup(table, ids):
 
 
 def _embedding_gradient(g, ids, table):
-    """Rows of `g` added up by their id, in the shape of `table`."""
     flat = ids.reshape(-1)
     rows = g.reshape(flat.shape[0], math.prod(table.shape[1:]))
     _check_ids(flat, table.shape[0])
@@ -6303,7 +5727,6 @@ def _embedding_gradient(g, ids, table):
 
 
 def _summed_by_id(rows, ids, count):
-    """Rows sorted by id, then each run of equal ids summed in one go."""
     sum_dtype = np.float32 if rows.dtype.itemsize < 4 else rows.dtype
     result = np.zeros((count, rows.shape[1]), rows.dtype)
     if not ids.size:
@@ -6318,13 +5741,10 @@ def _summed_by_id(rows, ids, count):
 
 
 # ops.neural.fake_quant
-
-
 _FLOAT8 = {"float8_e4m3fn": (3, -6, 448.0), "float8_e5m2": (2, -14, 57344.0)}
 
 
 def _fake_quant(x, low, high, *, num_bits, narrow_range):
-    """`x` clipped to [low, high] and rounded to one of the `2**num_bits` numbers there."""
     lowest, greatest = int(narrow_range), 2**num_bits - 1
     empty = high == low
     width = np.where(empty, 1, high - low)
@@ -6337,7 +5757,6 @@ def _fake_quant(x, low, high, *, num_bits, narrow_range):
 
 
 def _float8_rounded(x, *, kind):
-    """The nearest number of a format of 8 bits, the even one of two; greater ones are clipped."""
     mantissa, lowest, greatest = _FLOAT8[kind]
     floats = x.astype("float32") if x.dtype.itemsize < 4 else x
     clipped = np.minimum(np.maximum(floats, -greatest), greatest)
@@ -6348,8 +5767,6 @@ def _float8_rounded(x, *, kind):
 
 
 # ops.neural.fused_attention
-
-
 def _misfit(q, k, v):
     return GraphError(
         "attend: query, key and value must be (batch, length, heads, size) of one batch; key and "
@@ -6359,7 +5776,6 @@ def _misfit(q, k, v):
 
 
 def _fit_of_fused_attention(one, two):
-    """Whether two sizes are one, or may be."""
     return one == two or one is None or two is None
 
 
@@ -6382,7 +5798,6 @@ def _check_of_fused_attention(q, k, v):
 
 
 def _check_mask(mask, q, k):
-    """Raise unless a mask broadcasts against the scores: a kernel would read beyond its end."""
     score_dims = (q[0], q[2], q[1], k[1])
     if mask is None:
         return
@@ -6397,7 +5812,6 @@ def _check_mask(mask, q, k):
 
 
 def _attention(q, k, v, mask, *, scale, causal):
-    """Each query's mean of the values, weighted by softmax(scale * query . key)."""
     _check_of_fused_attention(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
     dtype = q.dtype
@@ -6407,7 +5821,6 @@ def _attention(q, k, v, mask, *, scale, causal):
 
 
 def _attention_gradient(g, q, k, v, mask, *, scale, causal):
-    """What `attend` sends back to query, key and value."""
     dtype = q.dtype
     g, q, k, v = map(_widen_halves, (g, q, k, v))
     gradients = _attention_gradient_of_attention_reference(g, q, k, v, mask, scale, causal)
@@ -6415,10 +5828,7 @@ def _attention_gradient(g, q, k, v, mask, *, scale, causal):
 
 
 # ops.neural.fused_normalization
-
-
 def _statistics_axes(axis, rank, over_batch):
-    """Axes over which moments are taken: all but `axis` for batches, `axis` for layers."""
     return tuple(i for i in range(rank) if i not in axis) if over_batch else axis
 
 
@@ -6427,7 +5837,6 @@ def _parameter_shape(x, axis):
 
 
 def _vector_dtype(x, scale):
-    """That of moments: `x` may be of a shorter dtype than the scale."""
     return (x if scale is None else scale).dtype
 
 
@@ -6452,7 +5861,6 @@ def _check_parameter(name, dims, shape, needed_dims, axis):
 
 
 def _fused_normalization(x, scale, offset, *, axis, epsilon, over_batch, centred=True):
-    """Normalize by own moments, then scale and shift; batches also give their mean and variance."""
     _check_parameters_of_fused_normalization(x, scale, offset, axis)
     shape = _parameter_shape(x, axis)
     y, centre, spread = _normalized(
@@ -6474,7 +5882,6 @@ def _fused_normalization(x, scale, offset, *, axis, epsilon, over_batch, centred
 def _fused_normalization_gradient(
     g, x, scale, by_mean, by_variance, *, axis, epsilon, over_batch, centred=True
 ):
-    """Gradients of a fused normalization by x, scale and offset."""
     shape, dtype = _parameter_shape(x, axis), _vector_dtype(x, scale)
     floats = _widen_halves(g)
     scale, by_mean, by_variance = (
@@ -6492,25 +5899,19 @@ def _fused_normalization_gradient(
 
 
 # ops.neural.group_normalization
-
-
 def _group_sizes(sizes, axis, groups):
-    """Sizes with the features as an axis of groups and one of each group's features."""
     return (*sizes[:axis], groups, sizes[axis] // groups, *sizes[axis + 1 :])
 
 
 def _axes_of_groups(rank, axis):
-    """Axes of grouped arrays over which moments are taken, of samples of `rank` axes."""
     return tuple(i for i in range(1, rank + 1) if i != axis)
 
 
 def _feature_shape(x, axis):
-    """The shape in which a vector of features broadcasts against `x`."""
     return tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
 
 
 def _grouped_normalization(x, scale, offset, *, axis, groups, epsilon):
-    """Normalize each sample within `groups` groups along `axis`, then scale and shift."""
     floats = _widen_halves(x).reshape(_group_sizes(x.shape, axis, groups))
     over = _axes_of_groups(x.ndim, axis)
     y = _normalized(floats, None, None, over, epsilon)[0].reshape(x.shape)
@@ -6522,7 +5923,6 @@ def _grouped_normalization(x, scale, offset, *, axis, groups, epsilon):
 
 
 def _grouped_normalization_gradient(g, x, scale, *, axis, groups, epsilon):
-    """Gradients of a grouped normalization by x, scale and offset."""
     sizes, outer = _group_sizes(x.shape, axis, groups), tuple(i for i in range(x.ndim) if i != axis)
     upstream = _widen_halves(g)
     weighted = upstream
@@ -6541,10 +5941,7 @@ def _grouped_normalization_gradient(g, x, scale, *, axis, groups, epsilon):
 
 
 # ops.neural.recurrence
-
-
 def _widen(function, *arrays, **settings):
-    """What `function` gives of these, 16-bit floats being float32 to it; `None` stays `None`."""
     parts = function(*map(_widen_halves, arrays), **settings)
     return parts and tuple(part.astype(arrays[0].dtype, copy=False) for part in parts)
 
@@ -6572,26 +5969,22 @@ def _check_of_recurrence(op, count, projected, states, kernel, bias=None):
 
 
 def _lstm(projected, h, c, kernel):
-    """Hidden states, memories and gates of all steps."""
     _check_of_recurrence("lstm", 4, projected, (h, c), kernel)
     return _widen(_lstm_of_recurrent_reference, projected, h, c, kernel)
 
 
 def _lstm_gradient(by_hidden, by_memory, projected, h, c, kernel, hidden, memory, gates):
-    """What an LSTM sends back to the projected inputs, the first h and c, and the kernel."""
     function = _lstm_gradient_of_recurrent_reference
     return _widen(function, by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
 
 
 def _gru(projected, h, kernel, bias, *, reset_after=True):
-    """Hidden states and gates of all steps."""
     _check_of_recurrence("gru", 3, projected, (h,), kernel, bias)
     function = _gru_of_recurrent_reference
     return _widen(function, projected, h, kernel, bias, reset_after=reset_after)
 
 
 def _gru_gradient(by_hidden, projected, h, kernel, bias, hidden, gates, *, reset_after=True):
-    """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
     function = _gru_gradient_of_recurrent_reference
     return _widen(function, by_hidden, h, kernel, hidden, gates, reset_after=reset_after)
 
@@ -6600,28 +5993,23 @@ def _gru_gradient(by_hidden, projected, h, kernel, bias, hidden, gates, *, reset
 
 
 def _softmax(x, *, axis):
-    """exp(x) over its sum along axes."""
     return _softmax_of_softmax_reference(x, axis) if x.size else x
 
 
 def _softmax_gradient(g, y, *, axis):
-    """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
     share = g * y
     return share - y * share.sum(axis=axis, keepdims=True)
 
 
 def _log_softmax(x, *, axis):
-    """`x` less the logarithm of the sum of exponentials along axes."""
     return _log_softmax_of_softmax_reference(x, axis) if x.size else x
 
 
 def _log_softmax_gradient(g, y, *, axis):
-    """Gradient by the input of log_softmax, g - exp(y) * sum(g), from its output `y`."""
     return g - np.exp(y) * g.sum(axis=axis, keepdims=True)
 
 
 def _threshold_weights(x, axis):
-    """How much each element moves the threshold of Keras's sparsemax; the size of the support."""
     z = np.moveaxis(x, axis, -1)
     order = _stable_order(-z)
     descending = np.take_along_axis(z, order, axis=-1)
@@ -6635,12 +6023,10 @@ def _threshold_weights(x, axis):
 
 
 def _sparsemax_weights(x, *, axis):
-    """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
     return _threshold_weights(x, axis)[0]
 
 
 def _sparsemax(x, *, axis):
-    """`x` less a threshold, and 0 below it."""
     weights, size = _threshold_weights(x, axis)
     threshold = np.sum(weights * x, axis=axis, keepdims=True) - 1 / size
     return np.maximum(x - threshold, 0)
@@ -6650,12 +6036,10 @@ def _sparsemax(x, *, axis):
 
 
 def _scaled_rows(g, grads):
-    """Rows of gradients (..., classes) times the numbers g (...)."""
     return grads * np.expand_dims(g, -1)
 
 
 def _softmax_cross_entropy_with_logits(labels, logits):
-    """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
     _check_dense(labels, logits)
     shifted, powers = _shifted_powers(_widen_halves(logits))
     losses = _dense_losses(labels, shifted, powers.sum(axis=-1, keepdims=True))
@@ -6668,7 +6052,6 @@ def _check_dense(labels, logits):
 
 
 def _dense_losses(labels, shifted, sums):
-    """The losses, for which `shifted` is used up."""
     shifted -= np.log(sums)
     # A label of 0 counts nothing, even where the probability is 0.
     shifted = np.where(labels == 0, shifted.dtype.type(0), shifted * _widen_halves(labels))
@@ -6676,7 +6059,6 @@ def _dense_losses(labels, shifted, sums):
 
 
 def _softmax_cross_entropy_and_slopes(labels, logits):
-    """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
     _check_dense(labels, logits)
     shifted, powers = _shifted_powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
@@ -6687,7 +6069,6 @@ def _softmax_cross_entropy_and_slopes(labels, logits):
 
 
 def _softmax_cross_entropy_gradient(g, labels, logits):
-    """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
     _, powers = _shifted_powers(_widen_halves(logits))
     floats = _widen_halves(labels)
     powers *= floats.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
@@ -6700,7 +6081,6 @@ _UNSIGNED = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 
 def _check_labels(labels, classes):
-    """Raise unless all labels are in [0, classes)."""
     # As unsigned numbers, labels below 0 are greater than all classes.
     if labels.size and not labels.view(_UNSIGNED[labels.itemsize]).max() < classes:
         index = np.argwhere(np.asarray((labels < 0) | (labels >= classes)).reshape(labels.shape))[0]
@@ -6714,12 +6094,10 @@ def _check_labels(labels, classes):
 
 
 def _pick(labels):
-    """Index of the element of each row that its label names."""
     return np.arange(labels.size), labels.reshape(-1)
 
 
 def _sparse_softmax_cross_entropy_with_logits(labels, logits):
-    """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(labels, logits)
     shifted, powers = _shifted_powers(_widen_halves(logits))
     losses = _sparse_losses(_pick(labels), shifted, powers.sum(axis=-1))
@@ -6737,7 +6115,6 @@ def _sparse_losses(label_index, shifted, sums):
 
 
 def _sparse_softmax_cross_entropy_and_slopes(labels, logits):
-    """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(labels, logits)
     logits = np.ascontiguousarray(logits)  # as the flat rows below have to be views
     shifted, powers = _shifted_powers(logits)
@@ -6750,7 +6127,6 @@ def _sparse_softmax_cross_entropy_and_slopes(labels, logits):
 
 
 def _sparse_softmax_cross_entropy_gradient(g, labels, logits):
-    """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
     # Contiguous, or the flat rows were a copy, from which the labels would be taken in vain.
     powers = _softmax_of_softmax_reference(np.ascontiguousarray(_widen_halves(logits)))
     flat = powers.reshape(-1, logits.shape[-1])
@@ -6763,7 +6139,6 @@ def _sparse_softmax_cross_entropy_gradient(g, labels, logits):
 
 
 def _standardized(x, *, axis, epsilon, centred=True):
-    """(x - mean) / sqrt(variance + epsilon) along axes; not centred, the mean counts as 0."""
     floats = _widen_halves(x)
     deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
     y = _apart(deviations, axis, epsilon)[0]
@@ -6771,7 +6146,6 @@ def _standardized(x, *, axis, epsilon, centred=True):
 
 
 def _standardized_gradient(g, x, *, axis, epsilon, centred=True):
-    """What `standardized` sends back: (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon)."""
     floats, g = _widen_halves(x), _widen_halves(g)
     deviations = floats - floats.mean(axis=axis, keepdims=True) if centred else floats
     y, factor = _apart(deviations, axis, epsilon)
@@ -6781,14 +6155,11 @@ def _standardized_gradient(g, x, *, axis, epsilon, centred=True):
 
 
 # ops.sampling.philox
-
-
 _LOW = 0xFFFFFFFF
 _WORD = (1 << 64) - 1
 
 
 def _multiply_wide(a, b):
-    """High and low words of the 128-bit products of uint64 `a` and the constant `b`."""
     word = np.uint64
     a_low, a_high = a & word(_LOW), a >> word(32)
     b_low, b_high = word(b & _LOW), word(b >> 32)
@@ -6805,17 +6176,14 @@ def _words_of_philox(state, count):
 
 
 def _drawn_words(state, count):
-    """`count` words of 64 random bits, and the next state."""
     return (_words_of_philox(state, count), _advanced(state, count))
 
 
 def _whole_of_philox(count):
-    """All elements of a draw."""
     return _Part(0, count, count)
 
 
 def _cut(values, part):
-    """The elements of `part` of a whole flat draw."""
     if part.blocks == 1:
         return values[part.first : part.first + part.size]
     blocks = values.reshape(part.blocks, -1)
@@ -6823,19 +6191,16 @@ def _cut(values, part):
 
 
 def _advance(state, count):
-    """The state `count` blocks further on."""
     low, high, key = state.tolist()
     counter = low + (high << 64) + count
     return np.array([counter & _WORD, counter >> 64 & _WORD, key], np.uint64)
 
 
 def _advanced(state, word_count):
-    """The state after `word_count` words were drawn."""
     return _advance(state, max(1, -(-word_count // _WORDS_PER_BLOCK)))
 
 
 def _words_from(state, first, count):
-    """`count` words, from word `first` after the state on."""
     block, inside = divmod(first, _WORDS_PER_BLOCK)
     if block:
         state = _advance(state, block)
@@ -6852,7 +6217,6 @@ def _small_words_from(state, first, count, kind):
 
 
 def _small_words(state, part, kind):
-    """Integers of the whole range of the unsigned type `kind`, and the next state."""
     per_word = 8 // np.dtype(kind).itemsize
     needed = -(-part.total // per_word)
     if part.size == part.total:
@@ -6870,7 +6234,6 @@ def _scaled_singles(state, first, count, scale, offset):
 
 
 def _rescale(floats, scale, offset):
-    """`floats`, which nobody else holds, times `scale` plus `offset`."""
     if scale != 1:
         floats *= floats.dtype.type(scale)
     if offset != 0:
@@ -6890,13 +6253,11 @@ def _after_floats(state, total, dtype):
 
 
 def _unit_floats(state, part, dtype, scale=1.0, offset=0.0):
-    """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
     floats = _unit_floats_from(state, part.first, part.size, dtype, scale, offset)
     return floats, _after_floats(state, part.total, dtype)
 
 
 def _normal_floats(state, part, dtype):
-    """Draws of the standard normal distribution, and the next state."""
     half = (part.total + 1) // 2
     if part.size == part.total:
         flat = _unit_floats_from(state, 0, 2 * half, dtype)
@@ -6920,18 +6281,15 @@ def _normal_floats(state, part, dtype):
 
 
 def _polar(one, two):
-    """Radius and angle of the pairs of normal numbers that pairs of uniform ones stand for."""
     unit, turn = one.dtype.type(1), one.dtype.type(2 * np.pi)
     return np.sqrt(-2 * np.log(unit - one)), turn * two
 
 
 def _working(dtype):
-    """The NumPy type in which floats for `dtype` are drawn: float64 for float64, else float32."""
     return np.float64 if dtype == "float64" else np.float32
 
 
 def _in_shape(flat, dims):
-    """New draws in their shape; where they own their memory, so does the result."""
     if type(flat) is np.ndarray and flat.base is None and flat.size and dims:
         flat.resize(dims, refcheck=False)
         return flat
@@ -6939,7 +6297,6 @@ def _in_shape(flat, dims):
 
 
 def _philox_uniform(state, *sizes, shape, dtype, rows=None, scale=1.0, offset=0.0):
-    """Floats in [0, 1), and the next state; with `rows` those of a part of a batch."""
     dims = _filled(shape, sizes)
     flat, new = _unit_floats(state, _part_of(dims, rows), _working(dtype), scale, offset)
     if dtype in ("float16", "bfloat16"):  # rounding up to 1 would leave the interval
@@ -6950,14 +6307,12 @@ def _philox_uniform(state, *sizes, shape, dtype, rows=None, scale=1.0, offset=0.
 
 
 def _philox_normal(state, *sizes, shape, dtype, rows=None):
-    """Draws of the standard normal distribution, and the next state."""
     dims = _filled(shape, sizes)
     flat, new = _normal_floats(state, _part_of(dims, rows), _working(dtype))
     return flat.reshape(dims).astype(_ElementType(dtype).dtype, copy=False), new
 
 
 def _philox_integers(state, *sizes, shape, dtype, low, high, rows=None):
-    """Integers in [low, high), and the next state."""
     dims = _filled(shape, sizes)
     raw, new = _small_words(state, _part_of(dims, rows), np.uint64)
     kind = _ElementType(dtype).dtype
@@ -6970,14 +6325,12 @@ def _philox_integers(state, *sizes, shape, dtype, low, high, rows=None):
 
 
 def _within(raw, low, high):
-    """The integers, modulo 2**64, that words stand for."""
     width = high - low
     offsets = raw if width == 1 << 64 else _multiply_wide(raw, width)[0]
     return offsets + np.uint64(low % (1 << 64))
 
 
 def _philox_integers_between(state, low, high, *sizes, shape, dtype, rows=None):
-    """`philox_integers` between bounds that are tensors, and the next state."""
     settings = {"low": int(low), "high": int(high)}
     _check_range_of_philox(**settings, dtype=_ElementType(dtype))
     if rows is not None:
@@ -6986,7 +6339,6 @@ def _philox_integers_between(state, low, high, *sizes, shape, dtype, rows=None):
 
 
 def _check_range_of_philox(low, high, dtype):
-    """Raise `InvalidArgumentError` unless `dtype` holds all whole numbers in [low, high)."""
     lowest, greatest = dtype.limits
     if not lowest <= low < high <= greatest + 1:
         raise GraphError(
@@ -6996,12 +6348,10 @@ def _check_range_of_philox(low, high, dtype):
 
 
 def _limit(rate):
-    """Below which 16 random bits are no element of the mask."""
     return min(max(round(rate * 65536), 0), 65536)
 
 
 def _philox_mask(state, *sizes, shape, dtype, rate, scale, rows=None):
-    """0 with probability `rate`, else `scale`, and the next state."""
     mask, new = _draw_kept(state, _filled(shape, sizes), rate, rows)
     mask_dtype = _ElementType(dtype).dtype
     return np.multiply(mask, mask_dtype.type(scale), dtype=mask_dtype), new
@@ -7015,19 +6365,16 @@ def _draw_kept(state, dims, rate, rows):
 
 
 def _philox_kept(state, *sizes, shape, rate, rows=None):
-    """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
     return _draw_kept(state, _filled(shape, sizes), rate, rows)
 
 
 def _philox_state(seed):
-    """The state of the stream that two integers of a stateless call name."""
     first, second = (int(n) % (1 << 64) for n in seed)
     key = _words_of_philox(np.array([second, 0, first], np.uint64), 1)[0]
     return np.asarray(np.array([0, 0, key], np.uint64))
 
 
 def _philox_truncated_normal(state, *sizes, shape, dtype, rows=None):
-    """Standard normal draws within [-2, 2], others being drawn again, and the next state."""
     dims = _filled(shape, sizes)
     part, kind = _part_of(dims, rows), _working(dtype)
     flat, new = _normal_floats(state, _whole_of_philox(part.total), kind)
@@ -7042,13 +6389,10 @@ def _philox_truncated_normal(state, *sizes, shape, dtype, rows=None):
 
 
 # ops.sampling.distributions
-
-
 _F64 = np.float64
 
 
 def _spread_of_distributions(dims, *parameters):
-    """Parameters as flat float64 arrays, one element for each draw."""
     _check_spread(dims, parameters)
     return [np.asarray(np.broadcast_to(p, dims), _F64).reshape(-1) for p in parameters]
 
@@ -7065,7 +6409,6 @@ def _check_spread(dims, parameters):
 
 
 def _until_accepted(state, count, propose):
-    """`count` values of a rejection method, and the next state."""
     out = np.zeros(count, _F64)
     open_places = np.arange(count)
     while open_places.size:
@@ -7081,7 +6424,6 @@ def _two_uniforms(state, count):
 
 
 def _philox_gamma(state, alpha, *sizes, shape, dtype, count):
-    # Draws of the gamma distribution of rate 1, and the next state; NaN for an impossible alpha.
     dims = _filled(shape, sizes)
     (alphas,) = _spread_of_distributions(dims, alpha)
     possible = (alphas > 0) & (alphas < math.inf)
@@ -7109,7 +6451,6 @@ _LOG_FACTORIALS = np.array([math.lgamma(k + 1) for k in range(20)])
 
 
 def _log_factorial(k):
-    """log(k!), by a table below 20 and by Stirling's series from there (error below 1e-10)."""
     table = _make("log factorials", lambda: _LOG_FACTORIALS)
     large = np.maximum(k, 19.0)
     series = (large + 0.5) * np.log(large) - large + 0.5 * math.log(2 * math.pi)
@@ -7118,7 +6459,6 @@ def _log_factorial(k):
 
 
 def _philox_poisson(state, lam, *sizes, shape, dtype, count):
-    """Draws of the Poisson distribution, and the next state."""
     dims = _filled(shape, sizes)
     (mean,) = _spread_of_distributions(dims, lam)
     u, _, state = _two_uniforms(state, mean.size)
@@ -7131,7 +6471,6 @@ def _philox_poisson(state, lam, *sizes, shape, dtype, count):
 
 
 def _invert(u, first, following, limit=200):
-    """The least k whose cumulated probability is above u; terms follow from one another."""
     k = np.zeros(u.shape, _F64)
     term, total = first, first
     for i in range(1, limit):
@@ -7167,7 +6506,6 @@ def _poisson_by_rejection(state, mean):
 
 
 def _philox_binomial(state, counts, probabilities, *sizes, shape, dtype, count):
-    """Draws of the binomial distribution, and the next state."""
     dims = _filled(shape, sizes)
     n, p = _spread_of_distributions(dims, counts, probabilities)
     flipped = p > 0.5
@@ -7215,7 +6553,6 @@ def _binomial_by_rejection(state, n, p):
 
 
 def _philox_categorical(state, logits, *count, samples, dtype, rows=None):
-    """Class indices by inversion of the cumulated softmax, and the next state."""
     size, classes = logits.shape
     if samples is None:
         samples = int(count[0])
@@ -7234,7 +6571,6 @@ def _philox_categorical(state, logits, *count, samples, dtype, rows=None):
 
 
 def _philox_permutation(state, *sizes, shape):
-    """The numbers 0 ... n - 1 in random order, and the next state."""
     (n,) = _filled(shape, sizes)
     keys, new = _drawn_words(state, n)
     order = _stable_order(keys)
@@ -7242,42 +6578,35 @@ def _philox_permutation(state, *sizes, shape):
 
 
 # ops.signal.fourier
-
-
 def _axes(rank):
     return tuple(range(-rank, 0))
 
 
 def _fft(x, *, rank):
-    """The transform over the last `rank` axes of a complex tensor."""
     if rank == 1:  # what transforms over several axes do besides takes as long as a short one
         return np.fft.fft(x).astype(x.dtype, copy=False)
     return np.fft.fftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
 def _ifft(x, *, rank):
-    """The inverse transform over the last `rank` axes of a complex tensor."""
     if rank == 1:
         return np.fft.ifft(x).astype(x.dtype, copy=False)
     return np.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
 def _fft_transposed(x, *, rank):
-    """The inverse transform without its division."""
     if rank == 1:
         return np.fft.ifft(x, norm="forward").astype(x.dtype, copy=False)
     return np.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
 
 
 def _ifft_transposed(x, *, rank):
-    """The transform, divided by the number of elements."""
     if rank == 1:
         return np.fft.fft(x, norm="forward").astype(x.dtype, copy=False)
     return np.fft.fftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
 
 
 def _half_weights(n, middle, dtype):
-    """`middle` for the elements that stand for two of the whole spectrum, 1 for the others."""
     weights = np.full(n // 2 + 1, middle, dtype)
     weights[0] = 1
     if n % 2 == 0:
@@ -7291,24 +6620,20 @@ def _weights_on(n, middle, dtype):
 
 
 def _rfft(x):
-    """The transform over the last axis of a real tensor, without the half that repeats."""
     return np.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64), copy=False)
 
 
 def _irfft(x, *, n):
-    """The inverse of `rfft` for real tensors of length `n`, by default an even one."""
     return np.fft.irfft(x, n).astype(x.real.dtype, copy=False)
 
 
 def _rfft_transposed(g, x):
-    """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]
     weights = _weights_on(n, 0.5, g.real.dtype)
     return np.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype, copy=False)
 
 
 def _irfft_transposed(g, *, n):
-    """`irfft` transposed."""
     weights = _weights_on(g.shape[-1], 2.0, g.dtype)
     spectrum = np.fft.rfft(g, norm="forward") * weights
     return spectrum.astype(np.result_type(g.dtype, np.complex64), copy=False)
@@ -7318,7 +6643,6 @@ def _irfft_transposed(g, *, n):
 
 
 def _extract_sequences(x, *, length, stride):
-    """Windows over the last axis, as a view."""
     if x.shape[-1] < length:
         return np.zeros((*x.shape[:-1], 0, length), x.dtype)
     views = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)
@@ -7326,7 +6650,6 @@ def _extract_sequences(x, *, length, stride):
 
 
 def _sum_of_stft(g, stride, size):
-    """Windows (..., count, length) added up where they overlap, to a signal of `size`."""
     *lead, count, length = g.shape
     steps = -(-length // stride)
     chunks = np.zeros((*lead, count, steps * stride), g.dtype)
@@ -7345,12 +6668,10 @@ def _sum_of_stft(g, stride, size):
 
 
 def _sequences_sum(g, x, *, stride):
-    """`extract_sequences` transposed; of `x` only the shape counts."""
     return _sum_of_stft(g, stride, x.shape[-1])
 
 
 def _overlap_add(x, *, stride):
-    """Windows added up where they overlap."""
     return _sum_of_stft(x, stride, None)
 
 
@@ -7358,7 +6679,6 @@ def _overlap_add(x, *, stride):
 
 
 def _vander(x, *, exponents):
-    """Each element on the last axis, of size 1, raised to each of the exponents."""
     promised = x.dtype
     if x.dtype.kind == "b":
         x = x.astype(np.int32)
@@ -7368,10 +6688,7 @@ def _vander(x, *, exponents):
 
 
 # ops.special.chebyshev
-
-
 def _series_at(coefficients, t):
-    """The Chebyshev series at `t` in [-1, 1] by Clenshaw's recurrence."""
     twice = 2 * t
     one = two = 0 * t
     for c in reversed(coefficients[1:]):
@@ -7380,18 +6697,14 @@ def _series_at(coefficients, t):
 
 
 def _series_between(coefficients, low, high, x):
-    """The series of a function on [low, high] at `x`, which is in there."""
     return _series_at(coefficients, (2 * x - (low + high)) / (high - low))
 
 
 def _log_above_zero(x):
-    """log(x), that of the least number for 0, so that a product with 0 is 0."""
     return np.log(np.maximum(x, np.finfo(x.dtype).tiny))
 
 
 # ops.special.bessel
-
-
 _LEAST_LARGE = 8.0
 _PHASE = math.sqrt(0.5)
 _J0_SMALL = (
@@ -7445,13 +6758,11 @@ _Q1 = (
 
 
 def _small(size):
-    """`size` up to 8, and its square."""
     x = np.minimum(size, _LEAST_LARGE)
     return x, x * x
 
 
 def _waves(order, size):
-    """J and Y from 8 on; 0 at infinity."""
     x = np.minimum(np.maximum(size, _LEAST_LARGE), np.finfo(size.dtype).max)
     ratio = _LEAST_LARGE / x
     t = ratio * ratio
@@ -7500,29 +6811,23 @@ def _above_zero(function, x):
 
 
 def _bessel_j0(x):
-    """Bessel function of the first kind, order 0."""
     return _j0(np.abs(_widen_halves(x))).astype(x.dtype)
 
 
 def _bessel_j1(x):
-    """Bessel function of the first kind, order 1."""
     floats = _widen_halves(x)
     return (np.sign(floats) * _j1(np.abs(floats))).astype(x.dtype)
 
 
 def _bessel_y0(x):
-    """Bessel function of the second kind, order 0; -inf at 0, NaN below."""
     return _above_zero(_y0, x)
 
 
 def _bessel_y1(x):
-    """Bessel function of the second kind, order 1; -inf at 0, NaN below."""
     return _above_zero(_y1, x)
 
 
 # ops.special.integrals
-
-
 _D_SMALL = (
     0.2954024494198404, -0.3686101010183668, 0.19573707613330618, -0.08879096156869916,
     0.03474695286653526, -0.011869296283072076, 0.0035806007478345527, -0.0009641999171742024,
@@ -7630,7 +6935,6 @@ _ENOUGH = 1e18  # the waves of Fresnel's integrals are below the rounding of 1/2
 
 
 def _dawson(size):
-    """x times a series in x**2 up to 3, over x one in (3 / x)**2 up to 6, in (6 / x)**2 beyond."""
     low = np.minimum(size, 3)
     middle = 3 / np.minimum(np.maximum(size, 3), 6)
     high = 6 / np.maximum(size, 6)
@@ -7641,13 +6945,11 @@ def _dawson(size):
 
 
 def _dawsn(x):
-    """Dawson's integral, exp(-x**2) times the integral of exp(t**2) from 0 to x."""
     floats = _widen_halves(x)
     return (np.sign(floats) * _dawson(np.abs(floats))).astype(x.dtype)
 
 
 def _ei(x):
-    """log(x) and a series in x up to 6; exp(x) / x times series in 1 / x beyond."""
     low = np.minimum(x, 6)
     near = _EULER + np.log(low) + low * _series_between(_EI_SMALL, 0, 6, low)
     finite = np.minimum(np.maximum(x, 6), np.finfo(x.dtype).max)
@@ -7665,13 +6967,11 @@ def _ei(x):
 
 
 def _expint(x):
-    """The exponential integral Ei(x), that of exp(t) / t from -inf to x; NaN below 0."""
     floats = _widen_halves(x)
     return np.where(floats < 0, np.nan, _ei(np.maximum(floats, 0))).astype(x.dtype)
 
 
 def _fresnel(size, small, sine):
-    """1/2 and waves of slowly changing heights f and g from 1.6 on."""
     x = np.minimum(np.maximum(size, _LEAST_WAVE), _ENOUGH)
     ratio = (_LEAST_WAVE / x) ** 2
     far, near = np.minimum(ratio, 0.25), np.maximum(ratio, 0.25)
@@ -7691,7 +6991,6 @@ def _fresnel(size, small, sine):
 
 
 def _fresnel_cos(x):
-    """Fresnel's integral of cos(pi t**2 / 2) from 0 to x."""
 
     def small(u):
         return u * _series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
@@ -7701,7 +7000,6 @@ def _fresnel_cos(x):
 
 
 def _fresnel_sin(x):
-    """Fresnel's integral of sin(pi t**2 / 2) from 0 to x."""
 
     def small(u):
         return u**3 * _series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
@@ -7711,12 +7009,10 @@ def _fresnel_sin(x):
 
 
 def _dilogarithm(z):
-    """Li2(z) for z in [-1/2, 1/2]."""
     return z * _series_at(_LI2, 2 * z)
 
 
 def _spence_of_integrals(x):
-    """Li2(1 - x) for x in [0, 3/2]: of 1 - x from 1/2 on, of x below."""
     low, high = np.minimum(x, 0.5), np.maximum(x, 0.5)
     logs = _log_above_zero(low) * np.log1p(-low)
     below = math.pi**2 / 6 - logs - _dilogarithm(low)
@@ -7724,7 +7020,6 @@ def _spence_of_integrals(x):
 
 
 def _spence(x):
-    """Spence's function, the dilogarithm of 1 - x; NaN below 0."""
     floats = _widen_halves(x)
     size = np.maximum(floats, 0)
     beyond = np.maximum(size, 1.5)
@@ -7735,8 +7030,6 @@ def _spence(x):
 
 
 # ops.special.modified_bessel
-
-
 _I0_SMALL = (
     0.338397637204738, -0.30468267234319835, 0.17162090152220863, -0.09490109704804749,
     0.049305284239670545, -0.023737414805899353, 0.010546460394594748, -0.004324309995050515,
@@ -7817,7 +7110,6 @@ def _scaled_i1(x):
 
 
 def _small_k(x):
-    """K0 and K1 up to 2."""
     x = np.minimum(x, 2)
     square, log = x * x, _log_above_zero(x / 2)
     scale = np.exp(x)
@@ -7827,7 +7119,6 @@ def _small_k(x):
 
 
 def _k(order, x, scaled):
-    """K of an order, times exp(x) if `scaled`; NaN below 0."""
     floats = _widen_halves(x)
     size = np.maximum(floats, 0)
     low = _small_k(size)[order]
@@ -7841,423 +7132,96 @@ def _k(order, x, scaled):
 
 
 def _i0e(x):
-    """exp(-|x|) I0(x), which never overflows."""
     return _scaled_i0(np.abs(_widen_halves(x))).astype(x.dtype)
 
 
 def _i1e(x):
-    """exp(-|x|) I1(x), which never overflows."""
     return _scaled_i1(_widen_halves(x)).astype(x.dtype)
 
 
 def _i0(x):
-    """Modified Bessel function of the first kind, order 0."""
     size = np.abs(_widen_halves(x))
     return (_scaled_i0(size) * np.exp(size)).astype(x.dtype)
 
 
 def _i1(x):
-    """Modified Bessel function of the first kind, order 1."""
     floats = _widen_halves(x)
     return (_scaled_i1(floats) * np.exp(np.abs(floats))).astype(x.dtype)
 
 
 def _bessel_k0(x):
-    """Modified Bessel function of the second kind, order 0; inf at 0, NaN below."""
     return _k(0, x, scaled=False)
 
 
 def _bessel_k1(x):
-    """Modified Bessel function of the second kind, order 1; inf at 0, NaN below."""
     return _k(1, x, scaled=False)
 
 
 def _bessel_k0e(x):
-    """exp(x) K0(x); inf at 0, NaN below."""
     return _k(0, x, scaled=True)
 
 
 def _bessel_k1e(x):
-    """exp(x) K1(x); inf at 0, NaN below."""
     return _k(1, x, scaled=True)
 
 
 OPERATIONS.update(
-    {
-        "absolute": np.absolute,
-        "add": np.add,
-        "add_at_argmax": _add_at_argmax,
-        "all": _all,
-        "angle": _angle,
-        "any": _any,
-        "arange": _arange,
-        "arccos": np.arccos,
-        "arccosh": np.arccosh,
-        "arcsin": np.arcsin,
-        "arcsinh": np.arcsinh,
-        "arctan": np.arctan,
-        "arctan2": np.arctan2,
-        "arctanh": np.arctanh,
-        "argmax": _argmax,
-        "argmin": _argmin,
-        "argpartition": _argpartition,
-        "argsort": _argsort,
-        "assert_true": _assert_true,
-        "attention": _attention,
-        "attention_gradient": _attention_gradient,
-        "average_pool": _average_pool,
-        "average_pool_gradient": _average_pool_gradient,
-        "bessel_j0": _bessel_j0,
-        "bessel_j1": _bessel_j1,
-        "bessel_k0": _bessel_k0,
-        "bessel_k0e": _bessel_k0e,
-        "bessel_k1": _bessel_k1,
-        "bessel_k1e": _bessel_k1e,
-        "bessel_y0": _bessel_y0,
-        "bessel_y1": _bessel_y1,
-        "betainc": _betainc,
-        "biased_gelu": _biased_gelu,
-        "biased_gelu_gradient": _biased_gelu_gradient,
-        "bincount": _bincount,
-        "bitwise_and": np.bitwise_and,
-        "bitwise_not": np.invert,
-        "bitwise_or": np.bitwise_or,
-        "bitwise_xor": np.bitwise_xor,
-        "broadcast_like": _broadcast_like,
-        "broadcast_to": _broadcast_to,
-        "broadcast_to_sized": _broadcast_to_sized,
-        "cast": _cast,
-        "cbrt": np.cbrt,
-        "ceil": _ceil,
-        "celu": _celu,
-        "channel_window_sums": _channel_window_sums,
-        "cholesky": _cholesky,
-        "clip": _clip,
-        "clip_by_tensors": _clip_by_tensors,
-        "complex": _complex,
-        "concatenate": _concatenate,
-        "conj": _conj,
-        "conv": _conv,
-        "conv_input_gradient": _conv_input_gradient,
-        "conv_kernel_gradient": _conv_kernel_gradient,
-        "conv_transpose": _conv_transpose,
-        "copy": _copy,
-        "copysign": np.copysign,
-        "cos": np.cos,
-        "cosh": np.cosh,
-        "crossed_buckets": _crossed_buckets,
-        "ctc_decode": _ctc_decode,
-        "ctc_gradient": _ctc_gradient,
-        "ctc_loss": _ctc_loss,
-        "cumprod": _cumprod,
-        "cumsum": _cumsum,
-        "cumulative_logsumexp": _cumulative_logsumexp,
-        "cut_to_sizes": _cut_to_sizes,
-        "dawsn": _dawsn,
-        "deg2rad": np.deg2rad,
-        "dense": _dense,
-        "dense_gradient": _dense_gradient,
-        "det": _det,
-        "diag": _diag,
-        "diagonal": _diagonal,
-        "diagonal_put": _diagonal_put,
-        "digamma": _digamma,
-        "divide": np.divide,
-        "divide_no_nan": _divide_no_nan,
-        "dropped": _dropped,
-        "eig": _eig,
-        "eigh": _eigh,
-        "einsum": _einsum,
-        "elu": _elu,
-        "elu_gradient": _elu_gradient,
-        "embedding_gradient": _embedding_gradient,
-        "embedding_lookup": _embedding_lookup,
-        "equal": np.equal,
-        "erf": _erf,
-        "erfc": _erfc,
-        "erfcinv": _erfcinv,
-        "erfinv": _erfinv,
-        "exp": np.exp,
-        "exp2": np.exp2,
-        "expand_dims": _expand_dims,
-        "expint": _expint,
-        "expm": _expm,
-        "expm1": np.expm1,
-        "extract_patches": _extract_patches,
-        "extract_sequences": _extract_sequences,
-        "fake_quant": _fake_quant,
-        "fft": _fft,
-        "fft_transposed": _fft_transposed,
-        "fill": _fill,
-        "flip": _flip,
-        "float8_rounded": _float8_rounded,
-        "floor": _floor,
-        "floor_divide": _floor_divide,
-        "fmax": np.fmax,
-        "fmin": np.fmin,
-        "fmod": _fmod,
-        "fold": _fold,
-        "fresnel_cos": _fresnel_cos,
-        "fresnel_sin": _fresnel_sin,
-        "full_like": _full_like,
-        "fused_normalization": _fused_normalization,
-        "fused_normalization_gradient": _fused_normalization_gradient,
-        "gather_nd": _gather_nd,
-        "gather_nd_sum": _gather_nd_sum,
-        "gcd": np.gcd,
-        "gelu_erf": _gelu_erf,
-        "gelu_erf_gradient": _gelu_erf_gradient,
-        "gelu_tanh": _gelu_tanh,
-        "gelu_tanh_gradient": _gelu_tanh_gradient,
-        "get_item": _get_item,
-        "get_item_at": _get_item_at,
-        "greater": np.greater,
-        "greater_equal": np.greater_equal,
-        "grouped_normalization": _grouped_normalization,
-        "grouped_normalization_gradient": _grouped_normalization_gradient,
-        "gru": _gru,
-        "gru_gradient": _gru_gradient,
-        "hard_shrink": _hard_shrink,
-        "hard_sigmoid": _hard_sigmoid,
-        "hard_silu": _hard_silu,
-        "hard_silu_gradient": _hard_silu_gradient,
-        "hard_tanh": _hard_tanh,
-        "hash_buckets": _hash_buckets,
-        "heaviside": np.heaviside,
-        "histogram": _histogram,
-        "hypot": np.hypot,
-        "i0": _i0,
-        "i0e": _i0e,
-        "i1": _i1,
-        "i1e": _i1e,
-        "identity": _identity,
-        "ifft": _ifft,
-        "ifft_transposed": _ifft_transposed,
-        "igamma": _igamma,
-        "igamma_slope": _igamma_slope,
-        "igammac": _igammac,
-        "imag": _imag,
-        "in_top_k": _in_top_k,
-        "int8_product": _int8_product,
-        "inv": _inv,
-        "irfft": _irfft,
-        "irfft_transposed": _irfft_transposed,
-        "isclose": _isclose,
-        "isfinite": np.isfinite,
-        "isin": _isin,
-        "isinf": np.isinf,
-        "isnan": np.isnan,
-        "isneginf": _isneginf,
-        "isposinf": _isposinf,
-        "keep_where": _keep_where,
-        "lcm": np.lcm,
-        "leaky_relu": _leaky_relu,
-        "left_shift": np.left_shift,
-        "less": np.less,
-        "less_equal": np.less_equal,
-        "lgamma": _lgamma,
-        "linear_recurrence": _linear_recurrence,
-        "linspace": _linspace,
-        "log": np.log,
-        "log10": np.log10,
-        "log1p": np.log1p,
-        "log2": np.log2,
-        "log_sigmoid": _log_sigmoid,
-        "log_softmax": _log_softmax,
-        "log_softmax_gradient": _log_softmax_gradient,
-        "logaddexp": _logaddexp,
-        "logaddexp2": np.logaddexp2,
-        "logical_and": np.logical_and,
-        "logical_not": np.logical_not,
-        "logical_or": np.logical_or,
-        "logical_xor": np.logical_xor,
-        "logsumexp": _logsumexp,
-        "lstm": _lstm,
-        "lstm_gradient": _lstm_gradient,
-        "lu_factor": _lu_factor,
-        "matmul": _matmul,
-        "max": _max,
-        "max_pool": _max_pool,
-        "max_pool_gradient": _max_pool_gradient,
-        "max_pool_pick": _max_pool_pick,
-        "max_pool_with_argmax": _max_pool_with_argmax,
-        "maximum": np.maximum,
-        "mean": _mean,
-        "min": _min,
-        "minimum": np.minimum,
-        "mish": _mish,
-        "mod": _mod,
-        "multiply": np.multiply,
-        "ndtri": _ndtri,
-        "negative": np.negative,
-        "nextafter": np.nextafter,
-        "no_gradient_here": _no_gradient_here,
-        "nonzero": _nonzero,
-        "not_equal": np.not_equal,
-        "number_tokens": _number_tokens,
-        "one_hot": _one_hot,
-        "ones_like": _ones_like,
-        "optimization_barrier": _optimization_barrier,
-        "overlap_add": _overlap_add,
-        "pad": _pad,
-        "pad_sum": _pad_sum,
-        "padded_like": _padded_like,
-        "patches_sum": _patches_sum,
-        "philox_binomial": _philox_binomial,
-        "philox_categorical": _philox_categorical,
-        "philox_gamma": _philox_gamma,
-        "philox_integers": _philox_integers,
-        "philox_integers_between": _philox_integers_between,
-        "philox_kept": _philox_kept,
-        "philox_mask": _philox_mask,
-        "philox_normal": _philox_normal,
-        "philox_permutation": _philox_permutation,
-        "philox_poisson": _philox_poisson,
-        "philox_state": _philox_state,
-        "philox_truncated_normal": _philox_truncated_normal,
-        "philox_uniform": _philox_uniform,
-        "pinv": _pinv,
-        "pivots_to_permutation": _pivots_to_permutation,
-        "polygamma": _polygamma,
-        "positions_from_start": _positions_from_start,
-        "power": np.power,
-        "prod": _prod,
-        "put_item": _put_item,
-        "put_item_at": _put_item_at,
-        "qr": _qr,
-        "quantile": _quantile,
-        "quantile_gather": _quantile_gather,
-        "quantile_spread": _quantile_spread,
-        "rad2deg": np.rad2deg,
-        "real": _real,
-        "reciprocal": _reciprocal,
-        "rectified_gradient": _rectified_gradient,
-        "relu": _relu,
-        "relu6": _relu6,
-        "relu_gradient": _relu_gradient,
-        "repeat": _repeat,
-        "repeat_sum": _repeat_sum,
-        "reshape": _reshape,
-        "reshape_like": _reshape_like,
-        "reshape_sized": _reshape_sized,
-        "rfft": _rfft,
-        "rfft_transposed": _rfft_transposed,
-        "right_shift": np.right_shift,
-        "roll": _roll,
-        "round": np.rint,
-        "rsqrt": _rsqrt,
-        "saturate_cast": _saturate_cast,
-        "scaled_rows": _scaled_rows,
-        "scatter_max": _scatter_max,
-        "scatter_min": _scatter_min,
-        "scatter_multiply": _scatter_multiply,
-        "scatter_nd_add": _scatter_nd_add,
-        "scatter_update": _scatter_update,
-        "searchsorted": _searchsorted,
-        "segment_max": _segment_max,
-        "segment_min": _segment_min,
-        "segment_prod": _segment_prod,
-        "segment_sum": _segment_sum,
-        "selu": _selu,
-        "selu_gradient": _selu_gradient,
-        "sequences_sum": _sequences_sum,
-        "shape": _shape,
-        "shift_along": _shift_along,
-        "sigmoid": _sigmoid,
-        "sigmoid_cross_entropy_with_logits": _sigmoid_cross_entropy_with_logits,
-        "sign": np.sign,
-        "signbit": np.signbit,
-        "silu": _silu,
-        "silu_gradient": _silu_gradient,
-        "sin": np.sin,
-        "sinc": _sinc,
-        "singular_values": _singular_values,
-        "sinh": np.sinh,
-        "size": _size,
-        "slice": _slice,
-        "slice_like": _slice_like,
-        "slice_update": _slice_update,
-        "sliding_product": _sliding_product,
-        "slogdet": _slogdet,
-        "soft_shrink": _soft_shrink,
-        "softmax": _softmax,
-        "softmax_cross_entropy_and_slopes": _softmax_cross_entropy_and_slopes,
-        "softmax_cross_entropy_gradient": _softmax_cross_entropy_gradient,
-        "softmax_cross_entropy_with_logits": _softmax_cross_entropy_with_logits,
-        "softmax_gradient": _softmax_gradient,
-        "softplus": _softplus,
-        "softsign": _softsign,
-        "solve": _solve,
-        "solve_triangular": _solve_triangular,
-        "sort": _sort,
-        "sparse_categorical_hits": _sparse_categorical_hits,
-        "sparse_plus": _sparse_plus,
-        "sparse_sigmoid": _sparse_sigmoid,
-        "sparse_softmax_cross_entropy_and_slopes": _sparse_softmax_cross_entropy_and_slopes,
-        "sparse_softmax_cross_entropy_gradient": _sparse_softmax_cross_entropy_gradient,
-        "sparse_softmax_cross_entropy_with_logits": _sparse_softmax_cross_entropy_with_logits,
-        "sparsemax": _sparsemax,
-        "sparsemax_weights": _sparsemax_weights,
-        "spence": _spence,
-        "split": _split,
-        "split_like": _split_like,
-        "spread": _spread,
-        "sqrt": np.sqrt,
-        "square": np.square,
-        "square_sum": _square_sum,
-        "squareplus": _squareplus,
-        "squeeze": _squeeze,
-        "stack": _stack_of_concat_and_split,
-        "standardized": _standardized,
-        "standardized_gradient": _standardized_gradient,
-        "stop_gradient": _stop_gradient,
-        "subtract": np.subtract,
-        "sum": _sum,
-        "sum_to_like": _sum_to_like,
-        "svd": _svd,
-        "take": _take,
-        "take_along_axis": _take_along_axis,
-        "take_along_axis_sum": _take_along_axis_sum,
-        "take_at_argmax": _take_at_argmax,
-        "take_sum": _take_sum,
-        "tan": np.tan,
-        "tanh": np.tanh,
-        "tanh_shrink": _tanh_shrink,
-        "tensor_array_padded": _tensor_array_padded,
-        "tensor_array_placed": _tensor_array_placed,
-        "tensor_array_read": _tensor_array_read,
-        "tensor_array_without": _tensor_array_without,
-        "tensor_array_write": _tensor_array_write,
-        "tile": _tile,
-        "tile_sized": _tile_sized,
-        "tile_sum": _tile_sum,
-        "tile_sum_sized": _tile_sum_sized,
-        "tokens_of_numbers": _tokens_of_numbers,
-        "top_k": _top_k,
-        "transpose": _transpose,
-        "tril": _tril,
-        "triu": _triu,
-        "trunc": np.trunc,
-        "unfold": _unfold,
-        "unfold_gradient": _unfold_gradient,
-        "unique": _unique,
-        "unravel_index": _unravel_index,
-        "unstack": _unstack,
-        "vander": _vander,
-        "var": _var,
-        "view_as_complex": _view_as_complex,
-        "view_as_real": _view_as_real,
-        "weighted_pixels": _weighted_pixels,
-        "where": _where,
-        "with_gradient": _with_gradient,
-        "with_items": _with_items,
-        "xdivy": _xdivy,
-        "xlog1py": _xlog1py,
-        "xlogy": _xlogy,
-        "zeros_like": _zeros_like,
-        "zeta": _zeta,
-    }
+    (name, globals()[f"_{name}"])
+    for name in """
+        add_at_argmax all angle any arange argmax argmin argpartition argsort assert_true attention
+        attention_gradient average_pool average_pool_gradient bessel_j0 bessel_j1 bessel_k0
+        bessel_k0e bessel_k1 bessel_k1e bessel_y0 bessel_y1 betainc biased_gelu biased_gelu_gradient
+        bincount broadcast_like broadcast_to broadcast_to_sized cast ceil celu channel_window_sums
+        cholesky clip clip_by_tensors complex concatenate conj conv conv_input_gradient
+        conv_kernel_gradient conv_transpose copy crossed_buckets ctc_decode ctc_gradient ctc_loss
+        cumprod cumsum cumulative_logsumexp cut_to_sizes dawsn dense dense_gradient det diag
+        diagonal diagonal_put digamma divide_no_nan dropped eig eigh einsum elu elu_gradient
+        embedding_gradient embedding_lookup erf erfc erfcinv erfinv expand_dims expint expm
+        extract_patches extract_sequences fake_quant fft fft_transposed fill flip float8_rounded
+        floor floor_divide fmod fold fresnel_cos fresnel_sin full_like fused_normalization
+        fused_normalization_gradient gather_nd gather_nd_sum gelu_erf gelu_erf_gradient gelu_tanh
+        gelu_tanh_gradient get_item get_item_at grouped_normalization grouped_normalization_gradient
+        gru gru_gradient hard_shrink hard_sigmoid hard_silu hard_silu_gradient hard_tanh
+        hash_buckets histogram i0 i0e i1 i1e identity ifft ifft_transposed igamma igamma_slope
+        igammac imag in_top_k int8_product inv irfft irfft_transposed isclose isin isneginf isposinf
+        keep_where leaky_relu lgamma linear_recurrence linspace log_sigmoid log_softmax
+        log_softmax_gradient logaddexp logsumexp lstm lstm_gradient lu_factor matmul max max_pool
+        max_pool_gradient max_pool_pick max_pool_with_argmax mean min mish mod ndtri
+        no_gradient_here nonzero number_tokens one_hot ones_like optimization_barrier overlap_add
+        pad pad_sum padded_like patches_sum philox_binomial philox_categorical philox_gamma
+        philox_integers philox_integers_between philox_kept philox_mask philox_normal
+        philox_permutation philox_poisson philox_state philox_truncated_normal philox_uniform pinv
+        pivots_to_permutation polygamma positions_from_start prod put_item put_item_at qr quantile
+        quantile_gather quantile_spread real reciprocal rectified_gradient relu relu6 relu_gradient
+        repeat repeat_sum reshape reshape_like reshape_sized rfft rfft_transposed roll rsqrt
+        saturate_cast scaled_rows scatter_max scatter_min scatter_multiply scatter_nd_add
+        scatter_update searchsorted segment_max segment_min segment_prod segment_sum selu
+        selu_gradient sequences_sum shape shift_along sigmoid sigmoid_cross_entropy_with_logits silu
+        silu_gradient sinc singular_values size slice slice_like slice_update sliding_product
+        slogdet soft_shrink softmax softmax_cross_entropy_and_slopes softmax_cross_entropy_gradient
+        softmax_cross_entropy_with_logits softmax_gradient softplus softsign solve solve_triangular
+        sort sparse_categorical_hits sparse_plus sparse_sigmoid
+        sparse_softmax_cross_entropy_and_slopes sparse_softmax_cross_entropy_gradient
+        sparse_softmax_cross_entropy_with_logits sparsemax sparsemax_weights spence split split_like
+        spread square_sum squareplus squeeze standardized standardized_gradient stop_gradient sum
+        sum_to_like svd take take_along_axis take_along_axis_sum take_at_argmax take_sum tanh_shrink
+        tensor_array_padded tensor_array_placed tensor_array_read tensor_array_without
+        tensor_array_write tile tile_sized tile_sum tile_sum_sized tokens_of_numbers top_k transpose
+        tril triu unfold unfold_gradient unique unravel_index unstack vander var view_as_complex
+        view_as_real weighted_pixels where with_gradient with_items xdivy xlog1py xlogy zeros_like
+        zeta""".split()
 )
+OPERATIONS.update(
+    (name, getattr(np, name))
+    for name in """
+        absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or
+        bitwise_xor cbrt copysign cos cosh deg2rad divide equal exp exp2 expm1 fmax fmin gcd greater
+        greater_equal heaviside hypot isfinite isinf isnan lcm left_shift less less_equal log log10
+        log1p log2 logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum
+        multiply negative nextafter not_equal power rad2deg right_shift sign signbit sin sinh sqrt
+        square subtract tan tanh trunc""".split()
+)
+OPERATIONS.update(bitwise_not=np.invert, round=np.rint, stack=_stack_of_concat_and_split)
 UNREADABLE = {
     "a saved graph holds no Python": """
         all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
