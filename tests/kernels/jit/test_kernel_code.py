@@ -11,7 +11,7 @@ numba = pytest.importorskip("numba")
 from numba import boolean, float32, float64, int64, uint8, uint64, void  # noqa: E402  after the skip
 from numba.core.types import Array, UniTuple  # noqa: E402
 
-from trainkit.kernels.jit import kernel_code, kernel_family, source_digest  # noqa: E402
+from trainkit.kernels.jit import digests, kernel_code, kernel_family  # noqa: E402
 from trainkit.kernels.jit.object_code import can_be_kept, object_code  # noqa: E402
 from trainkit.kernels.jit.object_loader import linker  # noqa: E402
 from trainkit.kernels.jit.options import compiled  # noqa: E402
@@ -159,12 +159,12 @@ def test_a_changed_file_or_import_is_other_text(tmp_path, monkeypatch):
     }
     for name, text in files.items():
         (folder / name).write_text(text)
-    monkeypatch.setattr(source_digest, "_FOLDER", folder)
+    monkeypatch.setattr(digests, "_FOLDER", folder)
 
     def digest():
-        source_digest._source.cache_clear()
-        source_digest.source_digest.cache_clear()
-        return source_digest.source_digest("a.x")
+        digests._source.cache_clear()
+        digests.source_digest.cache_clear()
+        return digests.source_digest("a.x")
 
     before = digest()
     for name, text in files.items():
@@ -172,8 +172,8 @@ def test_a_changed_file_or_import_is_other_text(tmp_path, monkeypatch):
         assert (digest() != before) == (name != "a/w.py")
         (folder / name).write_text(text)
     assert digest() == before
-    source_digest._source.cache_clear()
-    source_digest.source_digest.cache_clear()
+    digests._source.cache_clear()
+    digests.source_digest.cache_clear()
 
 
 def test_text_that_can_not_be_read_is_no_failure(monkeypatch, kernels):

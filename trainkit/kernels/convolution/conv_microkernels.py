@@ -12,39 +12,21 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.core.values.docstrings import describe_arguments
-from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile, literal
+from trainkit.kernels.jit.emitters import emits
+from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile
 
 
-@intrinsic(prefer_literal=True)
+@emits(
+    4, *(types.intp,) * 10, types.boolean, types.intp, types.float32, *(types.intp,) * 3,
+    types.float32, types.float32,
+)  # fmt: skip
 def pixel_tile(
-    typing,
-    rows,
-    vectors,
-    lanes,
-    by_channel,
-    x,
-    at,
-    runs,
-    run_count,
-    length,
-    w,
-    ahead,
-    start,
-    y,
-    to,
-    first,
-    count,
-    low,
-    factor,
-    shift,
-    residual,
-    least,
-    most,
-):
+    builder, rows, vectors, lanes, by_channel, x, at, runs, run_count, length, w, ahead, start,
+    y, to, first, count, low, factor, shift, residual, least, most,
+):  # fmt: skip
     """One row of sums for each of `rows` pixels: products of runs of the input with weights.
 
     sums[q] = start + sum over runs r and l below `length` of x[at[q] + runs[r] + 4 * l] * w[r, l]
@@ -73,51 +55,39 @@ def pixel_tile(
         least: the smallest result of what follows.
         most: the largest one.
     """
-    literals = rows, vectors, lanes, by_channel
-    *sizes, apart = (literal(kind) for kind in literals)
-    words = (types.intp,) * 10
-    follows = *(types.intp,) * 3, types.float32, types.float32
-    signature = types.void(*literals, *words, types.boolean, types.intp, types.float32, *follows)
-
-    def codegen(context, builder, signature, arguments):
-        x, at, runs, run_count, length, w, ahead = arguments[4:11]
-        start, y, to, first, count, low = arguments[11:17]
-        tile = Tile(builder, *sizes)
-        bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
-        targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
-        masks = tile.masks(count)
-        sums = []
-        for target in targets:
-            # The first chunk starts from the bias, later ones from what stands in the result. The
-            # choice is one of addresses, so it costs no branch.
-            sums += tile.masked_row(builder.select(first, start, target), masks)
-        # Sums are values of the loops and not variables in memory, so they stay in registers.
-        outer = Loop(builder, run_count, [runs, w, ahead, *sums])
-        run, weight, line, *sums = outer.values
-        offset = builder.load(builder.inttoptr(run, I64.as_pointer()))
-        inner = Loop(builder, length, [offset, weight, line, *sums])
-        offset, weight, line, *sums = inner.values
-        tile.fetch_line(line)
-        row = tile.weights(weight)
-        # By channel each lane has its own input, and beyond the last channel there is nothing to
-        # read.
-        own = masks if apart else None
-        numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
-        sums = tile.add_products(sums, numbers, row)
-        step = tile.vectors * tile.width
-        # Weights of the next run lie behind those of this one, so the inner loop's address goes on.
-        following = tile.plus(offset, BYTES), tile.plus(weight, step), tile.plus(line, CACHE_LINE)
-        _, weight, line, *sums = inner.close([*following, *sums])
-        _, _, _, *sums = outer.close([tile.plus(run, 8), weight, line, *sums])
-        least = tile.spread(low)
-        # Ordered, so that NaN is not less than the bound and stays NaN, as with a rectifier by
-        # itself.
-        values = [builder.select(builder.fcmp_ordered("<", s, least), least, s) for s in sums]
-        distances = [tile.table(to, q) for q in range(tile.rows)]
-        _write_finished(tile, values, y, distances, masks, arguments[17:])
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, rows, vectors, lanes)
+    bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
+    targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
+    masks = tile.masks(count)
+    sums = []
+    for target in targets:
+        # The first chunk starts from the bias, later ones from what stands in the result. The
+        # choice is one of addresses, so it costs no branch.
+        sums += tile.masked_row(builder.select(first, start, target), masks)
+    # Sums are values of the loops and not variables in memory, so they stay in registers.
+    outer = Loop(builder, run_count, [runs, w, ahead, *sums])
+    run, weight, line, *sums = outer.values
+    offset = builder.load(builder.inttoptr(run, I64.as_pointer()))
+    inner = Loop(builder, length, [offset, weight, line, *sums])
+    offset, weight, line, *sums = inner.values
+    tile.fetch_line(line)
+    row = tile.weights(weight)
+    # By channel each lane has its own input, and beyond the last channel there is nothing to
+    # read.
+    own = masks if by_channel else None
+    numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
+    sums = tile.add_products(sums, numbers, row)
+    step = tile.vectors * tile.width
+    # Weights of the next run lie behind those of this one, so the inner loop's address goes on.
+    following = tile.plus(offset, BYTES), tile.plus(weight, step), tile.plus(line, CACHE_LINE)
+    _, weight, line, *sums = inner.close([*following, *sums])
+    _, _, _, *sums = outer.close([tile.plus(run, 8), weight, line, *sums])
+    lowest = tile.spread(low)
+    # Ordered, so that NaN is not less than the bound and stays NaN, as with a rectifier by
+    # itself.
+    values = [builder.select(builder.fcmp_ordered("<", s, lowest), lowest, s) for s in sums]
+    distances = [tile.table(to, q) for q in range(tile.rows)]
+    _write_finished(tile, values, y, distances, masks, (factor, shift, residual, least, most))
 
 
 def _write_finished(tile, values, y, distances, masks, follows):
@@ -153,9 +123,9 @@ def _write_finished(tile, values, y, distances, masks, follows):
             write(values)
 
 
-@intrinsic(prefer_literal=True)
+@emits(3, *(types.intp,) * 9, types.boolean, types.intp)
 def channel_weight_tile(
-    typing, rows, vectors, lanes, x, at, g, images, lines, points, steps, y, to, first, count
+    builder, rows, vectors, lanes, x, at, g, images, lines, points, steps, y, to, first, count
 ):
     """One row of sums for each of `rows` weights: products of each filter's own channel.
 
@@ -176,50 +146,39 @@ def channel_weight_tile(
         first: whether sums start from 0; else from y.
         count: numbers of a row that are in g and y.
     """
-    literals = rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 9, types.boolean, types.intp)
-
-    def codegen(context, builder, signature, arguments):
-        x, at, g, images, lines, points, steps, y, to, first, count = arguments[3:]
-        tile = Tile(builder, *sizes)
-        bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
-        targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
-        by_x = [tile.table(steps, i) for i in range(3)]
-        by_g = [tile.table(steps, 3 + i) for i in range(3)]
-        masks = tile.masks(count)
-        sums = []
-        zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
-        for target in targets:
-            for old in tile.masked_row(target, masks):
-                sums.append(builder.select(first, zeros, old))
-        loops = []
-        # One offset serves all rows: each adds it to its own base, which saves as many counters.
-        offset, grad = tile.word(0), g
-        # Three loops in one another rather than a table of points: here both operands advance by
-        # fixed steps.
-        for rounds in (images, lines, points):
-            loops.append(Loop(builder, rounds, [offset, grad, *sums]))
-            offset, grad, *sums = loops[-1].values
-        row = tile.masked_row(grad, masks)
-        numbers = [tile.seen(tile.plus(base, offset), masks) for base in bases]
-        sums = tile.add_products(sums, numbers, row)
-        # Loops end from the inside out. Each goes on from its own first addresses, as the inner
-        # ones have moved theirs to the end of a line.
-        for loop, x_step, g_step in zip(
-            reversed(loops), reversed(by_x), reversed(by_g), strict=True
-        ):
-            offset, grad = loop.values[:2]
-            _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(grad, g_step), *sums])
-        steps = [v * tile.width for v in range(tile.vectors)]
-        tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, rows, vectors, lanes)
+    bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
+    targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
+    by_x = [tile.table(steps, i) for i in range(3)]
+    by_g = [tile.table(steps, 3 + i) for i in range(3)]
+    masks = tile.masks(count)
+    sums = []
+    zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
+    for target in targets:
+        for old in tile.masked_row(target, masks):
+            sums.append(builder.select(first, zeros, old))
+    loops = []
+    # One offset serves all rows: each adds it to its own base, which saves as many counters.
+    offset, grad = tile.word(0), g
+    # Three loops in one another rather than a table of points: here both operands advance by
+    # fixed steps.
+    for rounds in (images, lines, points):
+        loops.append(Loop(builder, rounds, [offset, grad, *sums]))
+        offset, grad, *sums = loops[-1].values
+    row = tile.masked_row(grad, masks)
+    numbers = [tile.seen(tile.plus(base, offset), masks) for base in bases]
+    sums = tile.add_products(sums, numbers, row)
+    # Loops end from the inside out. Each goes on from its own first addresses, as the inner
+    # ones have moved theirs to the end of a line.
+    for loop, x_step, g_step in zip(reversed(loops), reversed(by_x), reversed(by_g), strict=True):
+        offset, grad = loop.values[:2]
+        _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(grad, g_step), *sums])
+    steps = [v * tile.width for v in range(tile.vectors)]
+    tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
 
 
-@intrinsic(prefer_literal=True)
-def packed_weight_tile(typing, rows, vectors, lanes, x, g, points, y, to, first, count):
+@emits(3, *(types.intp,) * 5, types.boolean, types.intp)
+def packed_weight_tile(builder, rows, vectors, lanes, x, g, points, y, to, first, count):
     """One row of sums for each of `rows` weights: products of packed inputs and packed gradients.
 
     sums[q] = sum over p below points of x[p, q] * g[p]
@@ -236,34 +195,25 @@ def packed_weight_tile(typing, rows, vectors, lanes, x, g, points, y, to, first,
         first: whether sums start from 0; else from y.
         count: numbers of a row that are in y.
     """
-    literals = rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 5, types.boolean, types.intp)
-
-    def codegen(context, builder, signature, arguments):
-        x, g, points, y, to, first, count = arguments[3:]
-        tile = Tile(builder, *sizes)
-        targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
-        masks = tile.masks(count)
-        zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
-        sums = [
-            builder.select(first, zeros, old)
-            for target in targets
-            for old in tile.masked_row(target, masks)
-        ]
-        loop = Loop(builder, points, [x, g, *sums])
-        input_row, grad, *sums = loop.values
-        row = tile.weights(grad)
-        numbers = [tile.seen(tile.plus(input_row, BYTES * q), None) for q in range(tile.rows)]
-        sums = tile.add_products(sums, numbers, row)
-        # Both panels are packed in this order: no table, no line of the cache that is read in part.
-        ahead = tile.plus(input_row, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
-        _, _, *sums = loop.close([*ahead, *sums])
-        steps = [v * tile.width for v in range(tile.vectors)]
-        tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, rows, vectors, lanes)
+    targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
+    masks = tile.masks(count)
+    zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
+    sums = [
+        builder.select(first, zeros, old)
+        for target in targets
+        for old in tile.masked_row(target, masks)
+    ]
+    loop = Loop(builder, points, [x, g, *sums])
+    input_row, grad, *sums = loop.values
+    row = tile.weights(grad)
+    numbers = [tile.seen(tile.plus(input_row, BYTES * q), None) for q in range(tile.rows)]
+    sums = tile.add_products(sums, numbers, row)
+    # Both panels are packed in this order: no table, no line of the cache that is read in part.
+    ahead = tile.plus(input_row, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
+    _, _, *sums = loop.close([*ahead, *sums])
+    steps = [v * tile.width for v in range(tile.vectors)]
+    tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
 
 
 def _pack(tile, source, source_step, count, points, target, target_step):
@@ -276,8 +226,8 @@ def _pack(tile, source, source_step, count, points, target, target_step):
     loop.close([tile.plus(at, source_step), tile.plus(to, target_step)])
 
 
-@intrinsic(prefer_literal=True)
-def pack_gradients(typing, vectors, lanes, source, source_step, count, points, target):
+@emits(2, *(types.intp,) * 5)
+def pack_gradients(builder, vectors, lanes, source, source_step, count, points, target):
     """Copy `count` numbers of each of `points` rows, with zeros up to vectors * lanes.
 
     Args:
@@ -287,20 +237,13 @@ def pack_gradients(typing, vectors, lanes, source, source_step, count, points, t
         points: rows, at least 1.
         target: address of the result, whose rows lie side by side.
     """
-    signature = types.void(vectors, lanes, *(types.intp,) * 5)
-    sizes = literal(vectors), literal(lanes)
-
-    def codegen(context, builder, signature, arguments):
-        tile = Tile(builder, 1, *sizes)
-        step = tile.word(tile.vectors * tile.width)
-        _pack(tile, *arguments[2:], step)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, 1, vectors, lanes)
+    step = tile.word(tile.vectors * tile.width)
+    _pack(tile, source, source_step, count, points, target, step)
 
 
-@intrinsic(prefer_literal=True)
-def pack_inputs(typing, rows, lanes, source, source_step, points, target):
+@emits(2, *(types.intp,) * 4)
+def pack_inputs(builder, rows, lanes, source, source_step, points, target):
     """Copy `rows` numbers, side by side, of each of `points` places.
 
     Whole vectors are written: zeros after each row, whose place the next one takes. The last one
@@ -313,25 +256,16 @@ def pack_inputs(typing, rows, lanes, source, source_step, points, target):
         points: places, at least 1.
         target: address of the result, (points, rows) numbers.
     """
-    signature = types.void(rows, lanes, *(types.intp,) * 4)
-    count, width = literal(rows), literal(lanes)
-
-    def codegen(context, builder, signature, arguments):
-        source, source_step, points, target = arguments[2:]
-        tile = Tile(builder, 1, -(-count // width), width)
-        step = tile.word(BYTES * count)
-        _pack(tile, source, source_step, tile.word(count), points, target, step)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, 1, -(-rows // lanes), lanes)
+    step = tile.word(BYTES * rows)
+    _pack(tile, source, source_step, tile.word(rows), points, target, step)
 
 
-@intrinsic(prefer_literal=True)
-def copy_rows(typing, vectors, lanes, source, source_step, count, points, target, target_step):
+@emits(2, *(types.intp,) * 6)
+def copy_rows(builder, vectors, lanes, source, source_step, count, points, target, target_step):
     """Copy `count` numbers of each of `points` rows, with zeros up to vectors * lanes.
 
     Args:
-        typing: Numba's.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
         source: address of the first row.
@@ -341,45 +275,27 @@ def copy_rows(typing, vectors, lanes, source, source_step, count, points, target
         target: address of the result; whole vectors are written.
         target_step: bytes from one of its rows to the next.
     """
-    signature = types.void(vectors, lanes, *(types.intp,) * 6)
-    sizes = literal(vectors), literal(lanes)
-
-    def codegen(context, builder, signature, arguments):
-        _pack(Tile(builder, 1, *sizes), *arguments[2:])
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, 1, vectors, lanes)
+    _pack(tile, source, source_step, count, points, target, target_step)
 
 
-@intrinsic
-def copy_floats(typing, target, source, count):
+@emits(0, *(types.intp,) * 3)
+def copy_floats(builder, target, source, count):
     """Copy `count` numbers between addresses that do not overlap."""
-
-    def codegen(context, builder, signature, arguments):
-        target, source, count = arguments
-        byte = ir.IntType(8).as_pointer()
-        to, at = builder.inttoptr(target, byte), builder.inttoptr(source, byte)
-        cgutils.raw_memcpy(builder, to, at, count, BYTES)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, types.intp), codegen
+    byte = ir.IntType(8).as_pointer()
+    to, at = builder.inttoptr(target, byte), builder.inttoptr(source, byte)
+    cgutils.raw_memcpy(builder, to, at, count, BYTES)
 
 
-@intrinsic
-def clear_floats(typing, target, count):
+@emits(0, types.intp, types.intp)
+def clear_floats(builder, target, count):
     """Set `count` numbers to 0."""
-
-    def codegen(context, builder, signature, arguments):
-        target, count = arguments
-        size = builder.mul(count, ir.Constant(I64, BYTES))
-        cgutils.memset(builder, builder.inttoptr(target, ir.IntType(8).as_pointer()), size, 0)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp), codegen
+    size = builder.mul(count, ir.Constant(I64, BYTES))
+    cgutils.memset(builder, builder.inttoptr(target, ir.IntType(8).as_pointer()), size, 0)
 
 
-@intrinsic(prefer_literal=True)
-def turn_square(typing, lanes, source, source_step, target, target_step):
+@emits(1, *(types.intp,) * 4)
+def turn_square(builder, lanes, source, source_step, target, target_step):
     """Write the transpose of a square of `lanes` rows of `lanes` numbers.
 
     Args:
@@ -389,28 +305,19 @@ def turn_square(typing, lanes, source, source_step, target, target_step):
         target: address of the result.
         target_step: bytes from one of its rows to the next.
     """
-    count = literal(lanes)
-    signature = types.void(lanes, *(types.intp,) * 4)
-
-    def codegen(context, builder, signature, arguments):
-        source, source_step, target, target_step = arguments[1:]
-        tile = Tile(builder, 1, 1, count)
-        rows = []
-        for _ in range(count):
-            rows.append(tile.weights(source)[0])
-            source = builder.add(source, source_step)
-        for row in tile.turned(rows):
-            tile.store(row, target)
-            target = builder.add(target, target_step)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, 1, 1, lanes)
+    rows = []
+    for _ in range(lanes):
+        rows.append(tile.weights(source)[0])
+        source = builder.add(source, source_step)
+    for row in tile.turned(rows):
+        tile.store(row, target)
+        target = builder.add(target, target_step)
 
 
 describe_arguments(
     globals(),
     """
-    typing: Numba's.
     vectors: of a row; a literal.
     lanes: numbers of a vector; a literal.
     y: address of the results.

@@ -13,10 +13,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.half_vectors import HalfTile
-from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
+from trainkit.kernels.jit.simd import I32, Loop, Tile
 
 Seen = list[tuple[int, int, int]]
 _TO_READ, _TO_WRITE = range(2)
@@ -238,43 +238,12 @@ class _LineResults:
         return self.line.read(at)
 
 
-@intrinsic(prefer_literal=True)
+@emits(9, *(types.intp,) * 18, types.float32, *(types.intp,) * 3, *(types.float32,) * 2)
 def line_tile(
-    typing,
-    pixels,
-    window,
-    stride,
-    dilation,
-    back,
-    each,
-    lanes,
-    size,
-    careful,
-    x,
-    x_row,
-    x_step,
-    position,
-    width,
-    x_ahead,
-    w,
-    w_row,
-    w_offset,
-    rows,
-    start,
-    y,
-    y_step,
-    y_position,
-    y_width,
-    y_ahead,
-    count,
-    zeros,
-    low,
-    factor,
-    shift,
-    residual,
-    least,
-    most,
-):
+    builder, pixels, window, stride, dilation, back, each, lanes, size, careful, x, x_row,
+    x_step, position, width, x_ahead, w, w_row, w_offset, rows, start, y, y_step, y_position,
+    y_width, y_ahead, count, zeros, low, factor, shift, residual, least, most,
+):  # fmt: skip
     """A vector of sums for each of `pixels` results of a line; `seen_by` says what they see.
 
     s[q] = start + sum over rows r and (j, q, b) of seen_by of x[r, j] * w[r, b], no less than low
@@ -284,7 +253,6 @@ def line_tile(
     them, nor results of bfloat16.
 
     Args:
-        typing: Numba's.
         pixels: a literal.
         window: elements of a row; a literal.
         stride: a literal.
@@ -321,84 +289,47 @@ def line_tile(
         least: the smallest result of what follows.
         most: the largest one.
     """
-    literals = pixels, window, stride, dilation, back, each, lanes, size, careful
-    facts = [literal(kind) for kind in literals]
-    signature = types.void(
-        *literals, *(types.intp,) * 18, types.float32, *(types.intp,) * 3, *(types.float32,) * 2
-    )
-
-    def codegen(context, builder, signature, arguments):
-        pixels, window, stride, dilation, back, each, lanes, size, careful = facts
-        x, x_row, x_step, position, width, x_ahead, w, w_row, w_offset, rows = arguments[9:19]
-        start, y, y_step, y_position, y_width, y_ahead, count, zeros, low = arguments[19:28]
-        line = _Line(builder, lanes, each, size, count if careful == CUT else None)
-        triples = seen_by(pixels, window, stride, dilation, back)
-        source = _Source(line, triples, x_step)
-        if careful:
-            source.check(position, width)
-        for number in range(1 if back else stride):
-            row = line.plus(line.along(x, x_row, number), x_ahead)
-            line.fetch(row, x_step, pixels // stride if back else pixels * stride, _TO_READ)
-        # A store needs its cache line as well, which comes while the sums are made.
-        line.fetch(line.plus(y, y_ahead), y_step, pixels, _TO_WRITE)
-        first = ir.Constant(line.vector, [0.0] * lanes) if back else line.read(start)
-        loop = Loop(builder, rows, [x, w, *[first] * pixels])
-        row, weights, *sums = loop.values
-        kernel = [line.read(line.along(weights, w_offset, b)) for b in range(window)]
-        inputs = {}
-        for j, q, b in triples:
-            if j not in inputs:
-                at = source.pixel(row, j, zeros)
-                inputs[j] = line.read_image(at) if back else line.read_channels(at)
-            sums[q] = line.product(inputs[j], kernel[b], sums[q])
-        loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
-        lowest = line.spread(low)
-        values = [line.channels(s) if back else line.least(s, lowest) for s in sums]
-        results = _LineResults(line, y_step, (y_position, y_width) if careful else None, zeros)
-        if back or line.is_half:
-            results.write(values, y)
-        else:
-            results.write_finished(values, y, *arguments[28:])
-        return context.get_dummy_value()
-
-    return signature, codegen
+    line = _Line(builder, lanes, each, size, count if careful == CUT else None)
+    triples = seen_by(pixels, window, stride, dilation, back)
+    source = _Source(line, triples, x_step)
+    if careful:
+        source.check(position, width)
+    for number in range(1 if back else stride):
+        row = line.plus(line.along(x, x_row, number), x_ahead)
+        line.fetch(row, x_step, pixels // stride if back else pixels * stride, _TO_READ)
+    # A store needs its cache line as well, which comes while the sums are made.
+    line.fetch(line.plus(y, y_ahead), y_step, pixels, _TO_WRITE)
+    first = ir.Constant(line.vector, [0.0] * lanes) if back else line.read(start)
+    loop = Loop(builder, rows, [x, w, *[first] * pixels])
+    row, weights, *sums = loop.values
+    kernel = [line.read(line.along(weights, w_offset, b)) for b in range(window)]
+    inputs = {}
+    for j, q, b in triples:
+        if j not in inputs:
+            at = source.pixel(row, j, zeros)
+            inputs[j] = line.read_image(at) if back else line.read_channels(at)
+        sums[q] = line.product(inputs[j], kernel[b], sums[q])
+    loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
+    lowest = line.spread(low)
+    values = [line.channels(s) if back else line.least(s, lowest) for s in sums]
+    results = _LineResults(line, y_step, (y_position, y_width) if careful else None, zeros)
+    if back or line.is_half:
+        results.write(values, y)
+    else:
+        results.write_finished(values, y, factor, shift, residual, least, most)
 
 
-@intrinsic(prefer_literal=True)
+@emits(8, *(types.intp,) * 17)
 def kernel_gradient_tile(
-    typing,
-    pixels,
-    window,
-    stride,
-    dilation,
-    each,
-    lanes,
-    size,
-    careful,
-    x,
-    x_row,
-    x_step,
-    position,
-    width,
-    x_ahead,
-    g,
-    g_step,
-    g_position,
-    g_width,
-    g_ahead,
-    y,
-    y_row,
-    y_offset,
-    rows,
-    count,
-    zeros,
-):
+    builder, pixels, window, stride, dilation, each, lanes, size, careful, x, x_row, x_step,
+    position, width, x_ahead, g, g_step, g_position, g_width, g_ahead, y, y_row, y_offset, rows,
+    count, zeros,
+):  # fmt: skip
     """Add to the gradients of a kernel what `pixels` windows of a line give them.
 
     y[r, b] += sum over (j, q, b) of seen_by of x[r, j] * g[q]
 
     Args:
-        typing: Numba's.
         pixels: windows; a literal.
         window: elements of a row; a literal.
         stride: a literal.
@@ -425,41 +356,30 @@ def kernel_gradient_tile(
         count: filters that there are.
         zeros: address of a vector of zeros.
     """
-    literals = pixels, window, stride, dilation, each, lanes, size, careful
-    facts = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 17)
-
-    def codegen(context, builder, signature, arguments):
-        pixels, window, stride, dilation, each, lanes, size, careful = facts
-        x, x_row, x_step, position, width, x_ahead, g, g_step, g_position = arguments[8:17]
-        g_width, g_ahead, y, y_row, y_offset, rows, count, zeros = arguments[17:]
-        line = _Line(builder, lanes, each, size, count if careful else None)
-        triples = seen_by(pixels, window, stride, dilation, 0)
-        source = _Source(line, triples, x_step)
+    line = _Line(builder, lanes, each, size, count if careful else None)
+    triples = seen_by(pixels, window, stride, dilation, 0)
+    source = _Source(line, triples, x_step)
+    if careful:
+        source.check(position, width)
+    for number in range(stride):
+        row = line.plus(line.along(x, x_row, number), x_ahead)
+        line.fetch(row, x_step, pixels * stride, _TO_READ)
+    line.fetch(line.plus(g, g_ahead), g_step, pixels, _TO_READ)
+    # Loaded once, and kept in registers for all rows of the kernel.
+    grads = []
+    for q in range(pixels):
+        at = line.along(g, g_step, q)
         if careful:
-            source.check(position, width)
-        for number in range(stride):
-            row = line.plus(line.along(x, x_row, number), x_ahead)
-            line.fetch(row, x_step, pixels * stride, _TO_READ)
-        line.fetch(line.plus(g, g_ahead), g_step, pixels, _TO_READ)
-        # Loaded once, and kept in registers for all rows of the kernel.
-        grads = []
-        for q in range(pixels):
-            at = line.along(g, g_step, q)
-            if careful:
-                at = builder.select(line.inside(g_position, q, g_width), at, zeros)
-            grads.append(line.read_image(at))
-        loop = Loop(builder, rows, [x, y])
-        row, target = loop.values
-        inputs, sums = {}, {}
-        for j, q, b in triples:
-            if j not in inputs:
-                inputs[j] = line.read_channels(source.pixel(row, j, zeros))
-            sums[b] = line.product(inputs[j], grads[q], sums.get(b))
-        for b, total in sums.items():
-            at = line.along(target, y_offset, b)
-            line.write(builder.fadd(line.read(at), total), at)
-        loop.close([line.plus(row, x_row), line.plus(target, y_row)])
-        return context.get_dummy_value()
-
-    return signature, codegen
+            at = builder.select(line.inside(g_position, q, g_width), at, zeros)
+        grads.append(line.read_image(at))
+    loop = Loop(builder, rows, [x, y])
+    row, target = loop.values
+    inputs, sums = {}, {}
+    for j, q, b in triples:
+        if j not in inputs:
+            inputs[j] = line.read_channels(source.pixel(row, j, zeros))
+        sums[b] = line.product(inputs[j], grads[q], sums.get(b))
+    for b, total in sums.items():
+        at = line.along(target, y_offset, b)
+        line.write(builder.fadd(line.read(at), total), at)
+    loop.close([line.plus(row, x_row), line.plus(target, y_row)])

@@ -23,6 +23,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.convolution.winograd_sizes import SPAN, STEP
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.half_vectors import HalfTile
 from trainkit.kernels.jit.simd import literal
 
@@ -161,28 +162,14 @@ class _Vectors(HalfTile):
         return self.builder.select(self.builder.and_(in_line, in_column), lanes, nothing)
 
 
-@intrinsic(prefer_literal=True)
+@emits(4, *(types.intp,) * 10)
 def transform_to_points(
-    typing,
-    kind,
-    lanes,
-    size,
-    unmasked,
-    source,
-    line,
-    point,
-    top,
-    bottom,
-    left,
-    right,
-    count,
-    target,
-    step,
-):
+    builder, kind, lanes, size, unmasked, source, line, point, top, bottom, left, right, count,
+    target, step,
+):  # fmt: skip
     """Write B X B^T or G X G^T of a square of vectors of numbers of some channels.
 
     Args:
-        typing: Numba's.
         kind: `INPUTS`, `WEIGHTS` or `GRADIENTS`; a literal.
         lanes: numbers of a vector; a literal.
         size: bytes of a number of the source: 4, or 2 of bfloat16; a literal.
@@ -198,43 +185,33 @@ def transform_to_points(
         target: address of the first of 36 results, row by row.
         step: bytes from one result to the next.
     """
-    literals = kind, lanes, size, unmasked
-    matrix = TO_POINTS[literal(kind)]
-    width, bytes_each, is_unmasked = map(literal, literals[1:])
-    signature = types.void(*literals, *(types.intp,) * 10)
-
-    def codegen(context, builder, signature, arguments):
-        source, line, point, *bounds, count, target, step = arguments[4:]
-        tile = _Vectors(builder, width, bytes_each)
-        mask = None if is_unmasked else tile.masks(count)[0]
-        square = []
-        for i in range(len(matrix[0])):
-            row = []
-            for j in range(len(matrix[0])):
-                at = tile.plus(
-                    source, builder.mul(tile.word(i), line), builder.mul(tile.word(j), point)
-                )
-                inside = None if mask is None else tile.inside(mask, bounds, i, j)
-                row.append(tile.read(at, inside))
-            square.append(row)
-        results = tile.on_both_axes(tile.to_points, matrix, square)
-        for vector in (vector for row in results for vector in row):
-            tile.store(vector, target)
-            target = builder.add(target, step)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    matrix, bounds = TO_POINTS[kind], (top, bottom, left, right)
+    tile = _Vectors(builder, lanes, size)
+    mask = None if unmasked else tile.masks(count)[0]
+    square = []
+    for i in range(len(matrix[0])):
+        row = []
+        for j in range(len(matrix[0])):
+            at = tile.plus(
+                source, builder.mul(tile.word(i), line), builder.mul(tile.word(j), point)
+            )
+            inside = None if mask is None else tile.inside(mask, bounds, i, j)
+            row.append(tile.read(at, inside))
+        square.append(row)
+    results = tile.on_both_axes(tile.to_points, matrix, square)
+    for vector in (vector for row in results for vector in row):
+        tile.store(vector, target)
+        target = builder.add(target, step)
 
 
-@intrinsic(prefer_literal=True)
+@emits(4, *(types.intp,) * 3, types.float32, *(types.intp,) * 7)
 def transform_from_points(
-    typing, kind, lanes, size, unmasked, source, step, bias, low, target, line, point, bottom,
+    builder, kind, lanes, size, unmasked, source, step, bias, low, target, line, point, bottom,
     right, count, sums,
 ):  # fmt: skip
     """Write max(A P A^T + bias, low) of 36 products, and note whether all of it was finite.
 
     Args:
-        typing: Numba's.
         kind: `RESULTS` or `SUMS`; a literal.
         lanes: numbers of a vector; a literal.
         size: bytes of a number of the target: 4, or 2 of bfloat16; a literal.
@@ -251,46 +228,36 @@ def transform_from_points(
         count: lanes that are written.
         sums: address of a vector that becomes NaN where a result, written or not, is not finite.
     """
-    literals = kind, lanes, size, unmasked
-    matrix = FROM_POINTS[literal(kind)]
-    width, bytes_each, is_unmasked = map(literal, literals[1:])
-    words = (types.intp,) * 3, (types.intp,) * 7
-    signature = types.void(*literals, *words[0], types.float32, *words[1])
-
-    def codegen(context, builder, signature, arguments):
-        source, step, bias, low, target, line, point, bottom, right, count, sums = arguments[4:]
-        tile = _Vectors(builder, width, bytes_each)
-        lanes_there = tile.masks(count)[0]
-        mask = None if is_unmasked else lanes_there
-        square = []
-        for i in range(SPAN):
-            row = []
-            for j in range(SPAN):
-                at = tile.plus(source, builder.mul(tile.word(i * SPAN + j), step))
-                row += tile.weights(at)
-            square.append(row)
-        shift = tile.masked_load(bias, lanes_there)
-        least = tile.spread(low)
-        results = tile.on_both_axes(tile.from_points, matrix, square)
-        bounds = tile.word(0), bottom, tile.word(0), right
-        total = None
-        for i, row in enumerate(results):
-            for j, vector in enumerate(row):
-                value = builder.fadd(vector, shift)
-                total = value if total is None else builder.fadd(total, value)
-                # Ordered, so that NaN stays NaN.
-                value = builder.select(builder.fcmp_ordered("<", value, least), least, value)
-                at = tile.plus(
-                    target, builder.mul(tile.word(i), line), builder.mul(tile.word(j), point)
-                )
-                inside = None if mask is None else tile.inside(mask, bounds, i, j)
-                tile.write(value, at, inside)
-        # 0 times what is finite is 0. One sum of all results costs less than a look at each.
-        noted = builder.fadd(tile.weights(sums)[0], builder.fmul(total, tile.constant(0.0)))
-        tile.store(noted, sums)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    matrix = FROM_POINTS[kind]
+    tile = _Vectors(builder, lanes, size)
+    lanes_there = tile.masks(count)[0]
+    mask = None if unmasked else lanes_there
+    square = []
+    for i in range(SPAN):
+        row = []
+        for j in range(SPAN):
+            at = tile.plus(source, builder.mul(tile.word(i * SPAN + j), step))
+            row += tile.weights(at)
+        square.append(row)
+    shift = tile.masked_load(bias, lanes_there)
+    least = tile.spread(low)
+    results = tile.on_both_axes(tile.from_points, matrix, square)
+    bounds = tile.word(0), bottom, tile.word(0), right
+    total = None
+    for i, row in enumerate(results):
+        for j, vector in enumerate(row):
+            value = builder.fadd(vector, shift)
+            total = value if total is None else builder.fadd(total, value)
+            # Ordered, so that NaN stays NaN.
+            value = builder.select(builder.fcmp_ordered("<", value, least), least, value)
+            at = tile.plus(
+                target, builder.mul(tile.word(i), line), builder.mul(tile.word(j), point)
+            )
+            inside = None if mask is None else tile.inside(mask, bounds, i, j)
+            tile.write(value, at, inside)
+    # 0 times what is finite is 0. One sum of all results costs less than a look at each.
+    noted = builder.fadd(tile.weights(sums)[0], builder.fmul(total, tile.constant(0.0)))
+    tile.store(noted, sums)
 
 
 @intrinsic(prefer_literal=True)

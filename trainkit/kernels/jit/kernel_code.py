@@ -18,11 +18,10 @@ from typing import Any
 
 from trainkit.kernels.jit import target
 from trainkit.kernels.jit.code_store import read_code, write_code
-from trainkit.kernels.jit.digests import digest_of
+from trainkit.kernels.jit.digests import digest_of, source_digest
 from trainkit.kernels.jit.kernel_library import shipped_kernel, shipped_object
 from trainkit.kernels.jit.llvm_text import LlvmText
 from trainkit.kernels.jit.numpy_inner_loops import available
-from trainkit.kernels.jit.source_digest import source_digest
 
 FORMAT = 2
 """Changed when code that was compiled before no longer serves."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from trainkit.kernels.jit.builders import MATRIX, by_parts
-from trainkit.kernels.jit.simd import literal
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.matmul.bfloat16_tiles import FLOAT16S, SINGLES, half_tile_class
 from trainkit.kernels.threads.parallel_for import chunk_range
@@ -16,12 +15,11 @@ _LANES = vector_lanes()
 _ROWS = types.Array(types.uint16, 2, "C", readonly=True)
 
 
-@intrinsic(prefer_literal=True)
-def _add_vector(typing, kind, rectifies, masks, lanes, g, y, result, sums, count):
+@emits(4, *(types.intp,) * 5)
+def _add_vector(builder, kind, rectifies, masks, lanes, g, y, result, sums, count):
     """Add a vector of 16-bit floats to sums of float32.
 
     Args:
-        typing: Numba's.
         kind: of words that the numbers would become in a product; a literal.
         rectifies: 1 to add, and to write, 0 where y is not above 0; a literal.
         masks: 1 where there are `count` numbers and no more; a literal.
@@ -32,33 +30,24 @@ def _add_vector(typing, kind, rectifies, masks, lanes, g, y, result, sums, count
         sums: address of float32.
         count: how many there are.
     """
-    literals = kind, rectifies, masks, lanes
-    of_words, is_rectified, is_masked, width = map(literal, literals)
-    signature = types.void(*literals, *(types.intp,) * 5)
+    tile = half_tile_class(kind)(builder, 1, 1, lanes)
+    mask = tile.masks(count)[0] if masks else None
 
-    def codegen(context, builder, signature, arguments):
-        g, y, result, sums, count = arguments[4:]
-        tile = half_tile_class(of_words)(builder, 1, 1, width)
-        mask = tile.masks(count)[0] if is_masked else None
+    def read(at):
+        return builder.zext(tile.read_halves(at, mask), tile.words)
 
-        def read(at):
-            return builder.zext(tile.read_halves(at, mask), tile.words)
-
-        bits = read(g)
-        if is_rectified:
-            zero = ir.Constant(tile.vector, [0.0] * width)
-            is_positive = builder.fcmp_ordered(">", tile.widen(read(y)), zero)
-            bits = builder.select(is_positive, bits, tile.splat(0))
-            tile.write_halves(bits, result, mask)
-        if is_masked:
-            total = builder.fadd(tile.masked_load(sums, mask), tile.widen(bits))
-            tile.masked_store(total, sums, mask)
-        else:
-            total = builder.fadd(tile.weights(sums)[0], tile.widen(bits))
-            tile.store(total, sums)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    bits = read(g)
+    if rectifies:
+        zero = ir.Constant(tile.vector, [0.0] * lanes)
+        is_positive = builder.fcmp_ordered(">", tile.widen(read(y)), zero)
+        bits = builder.select(is_positive, bits, tile.splat(0))
+        tile.write_halves(bits, result, mask)
+    if masks:
+        total = builder.fadd(tile.masked_load(sums, mask), tile.widen(bits))
+        tile.masked_store(total, sums, mask)
+    else:
+        total = builder.fadd(tile.weights(sums)[0], tile.widen(bits))
+        tile.store(total, sums)
 
 
 def _kernel(kind: int, rectifies: int) -> object:

@@ -10,10 +10,10 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba.core import types
-from numba.extending import intrinsic
 
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.half_vectors import HALF, Float16Tile, HalfTile
-from trainkit.kernels.jit.simd import BYTES, F32, call_apart, literal
+from trainkit.kernels.jit.simd import BYTES, F32, call_apart
 from trainkit.kernels.matmul.matmul_compiled import _write_tile
 
 binding.initialize_native_asmparser()  # of the instruction that is written by its name
@@ -125,15 +125,11 @@ def _words_from(tile: HalfTile, at: Any, kind: int, count: Any) -> Any:
     return tile.widen(tile.builder.zext(halves, tile.words))
 
 
-@intrinsic(prefer_literal=True)
-def half_tile(
-    typing, kind, rounds, masks, rows, vectors, lanes,
-    x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step, count,
-):  # fmt: skip
+@emits(6, *(types.intp,) * 12)
+def half_tile(builder, kind, rounds, masks, rows, vectors, lanes, *operands):
     """As `product_tile`, of words.
 
     Args:
-        typing: Numba's.
         kind: of words; a literal.
         rounds: 1 where results are written as 16-bit floats, 0 for float32; a literal.
         masks: 0 where all columns of the tile are there; a literal.
@@ -153,40 +149,33 @@ def half_tile(
         y_step: bytes from one row of results to the next.
         count: how many numbers of a row there are in start and y.
     """
-    literals = kind, rounds, masks, rows, vectors, lanes
-    sizes = [literal(value) for value in literals]
-    signature = types.void(*literals, *(types.intp,) * 12)
 
     def tile_of(is_tall):
         """The name and the code of a function for all rows of the tile, or for its first half."""
 
         def write(builder, operands):
-            tile = _TILES[tuple(sizes[:2])](builder, *sizes[3:])
-            masks = tile.masks(operands[-1]) if sizes[2] else None
-            _write_tile(tile, operands, masks, is_tall=is_tall)
+            tile = _TILES[kind, rounds](builder, rows, vectors, lanes)
+            columns = tile.masks(operands[-1]) if masks else None
+            _write_tile(tile, operands, columns, is_tall=is_tall)
 
-        return "_".join(map(str, ("half_tile", *sizes, int(is_tall)))), write
+        sizes = kind, rounds, masks, rows, vectors, lanes, int(is_tall)
+        return "_".join(map(str, ("half_tile", *sizes))), write
 
-    def codegen(context, builder, signature, arguments):
-        (short, write_short), (tall, write_tall) = tile_of(is_tall=False), tile_of(is_tall=True)
-        last = arguments[6 + 8]
-        is_tall = builder.icmp_signed("==", last, last.type(sizes[3] - 1))
-        with builder.if_else(is_tall) as (all_rows, fewer):
-            with all_rows:
-                call_apart(builder, tall, arguments[6:], write_tall)
-            with fewer:
-                call_apart(builder, short, arguments[6:], write_short)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    (short, write_short), (tall, write_tall) = tile_of(is_tall=False), tile_of(is_tall=True)
+    last = operands[8]
+    is_tall = builder.icmp_signed("==", last, last.type(rows - 1))
+    with builder.if_else(is_tall) as (all_rows, fewer):
+        with all_rows:
+            call_apart(builder, tall, operands, write_tall)
+        with fewer:
+            call_apart(builder, short, operands, write_short)
 
 
-@intrinsic(prefer_literal=True)
-def join_rows(typing, kind, masks, vectors, lanes, low, high, count, target):
+@emits(4, *(types.intp,) * 4)
+def join_rows(builder, kind, masks, vectors, lanes, low, high, count, target):
     """Words of one or two rows: of each column what lies in `low`, and in pairs `high` behind it.
 
     Args:
-        typing: Numba's.
         kind: of words; a literal.
         masks: 0 where there are numbers for whole vectors; a literal.
         vectors: of a row of words; a literal.
@@ -196,37 +185,27 @@ def join_rows(typing, kind, masks, vectors, lanes, low, high, count, target):
         count: how many numbers a row has; the words of others are 0.
         target: address of the words; whole vectors are written.
     """
-    literals = kind, masks, vectors, lanes
-    of_words, is_masked, *sizes = map(literal, literals)
-    signature = types.void(*literals, *(types.intp,) * 4)
+    tile = half_tile_class(kind)(builder, 1, vectors, lanes)
+    masks = tile.masks(count) if masks else [None] * tile.vectors
+    for v, mask in enumerate(masks):
+        apart = 2 * v * tile.lanes
 
-    def codegen(context, builder, signature, arguments):
-        low, high, count, target = arguments[4:]
-        tile = half_tile_class(of_words)(builder, 1, *sizes)
-        masks = tile.masks(count) if is_masked else [None] * tile.vectors
-        for v, mask in enumerate(masks):
-            apart = 2 * v * tile.lanes
+        def read(row, apart=apart, mask=mask):
+            return builder.zext(tile.read_halves(tile.plus(row, apart), mask), tile.words)
 
-            def read(row, apart=apart, mask=mask):
-                return builder.zext(tile.read_halves(tile.plus(row, apart), mask), tile.words)
-
-            if of_words == PAIRS:
-                upper = builder.shl(read(high), tile.splat(16))
-                word = builder.bitcast(builder.or_(read(low), upper), tile.vector)
-            else:
-                word = tile.widen(read(low))
-            tile.store(word, tile.plus(target, v * tile.width))
-        return context.get_dummy_value()
-
-    return signature, codegen
+        if kind == PAIRS:
+            upper = builder.shl(read(high), tile.splat(16))
+            word = builder.bitcast(builder.or_(read(low), upper), tile.vector)
+        else:
+            word = tile.widen(read(low))
+        tile.store(word, tile.plus(target, v * tile.width))
 
 
-@intrinsic(prefer_literal=True)
-def copy_words(typing, kind, masks, lanes, source, count, target):
+@emits(3, *(types.intp,) * 3)
+def copy_words(builder, kind, masks, lanes, source, count, target):
     """A vector of words of a row whose numbers are neighbours.
 
     Args:
-        typing: Numba's.
         kind: of words; a literal.
         masks: 0 where there are numbers for the whole vector; a literal.
         lanes: words of a vector; a literal.
@@ -234,25 +213,15 @@ def copy_words(typing, kind, masks, lanes, source, count, target):
         count: how many numbers there are; others are 0.
         target: address of the words.
     """
-    literals = kind, masks, lanes
-    of_words, is_masked, width = map(literal, literals)
-    signature = types.void(*literals, *(types.intp,) * 3)
-
-    def codegen(context, builder, signature, arguments):
-        source, count, target = arguments[3:]
-        tile = half_tile_class(of_words)(builder, 1, 1, width)
-        tile.store(_words_from(tile, source, of_words, count if is_masked else None), target)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = half_tile_class(kind)(builder, 1, 1, lanes)
+    tile.store(_words_from(tile, source, kind, count if masks else None), target)
 
 
-@intrinsic(prefer_literal=True)
-def turn_words(typing, kind, masks, lanes, source, source_step, last, count, target, target_step):
+@emits(3, *(types.intp,) * 6)
+def turn_words(builder, kind, masks, lanes, source, source_step, last, count, target, target_step):
     """The transpose of a square of words, whose rows are those of numbers that are neighbours.
 
     Args:
-        typing: Numba's.
         kind: of words; a literal.
         masks: 0 where rows have numbers for the whole vector; a literal.
         lanes: words of a vector; a literal.
@@ -263,21 +232,12 @@ def turn_words(typing, kind, masks, lanes, source, source_step, last, count, tar
         target: address of the result.
         target_step: bytes from one of its rows to the next; all are written.
     """
-    literals = kind, masks, lanes
-    of_words, is_masked, width = map(literal, literals)
-    signature = types.void(*literals, *(types.intp,) * 6)
-
-    def codegen(context, builder, signature, arguments):
-        source, source_step, last, count, target, target_step = arguments[3:]
-        tile = half_tile_class(of_words)(builder, 1, 1, width)
-        rows = []
-        for i in map(tile.word, range(width)):
-            row = builder.select(builder.icmp_signed("<", i, last), i, last)
-            at = tile.plus(source, builder.mul(row, source_step))
-            rows.append(_words_from(tile, at, of_words, count if is_masked else None))
-        for row in tile.turned(rows):
-            tile.store(row, target)
-            target = builder.add(target, target_step)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = half_tile_class(kind)(builder, 1, 1, lanes)
+    rows = []
+    for i in map(tile.word, range(lanes)):
+        row = builder.select(builder.icmp_signed("<", i, last), i, last)
+        at = tile.plus(source, builder.mul(row, source_step))
+        rows.append(_words_from(tile, at, kind, count if masks else None))
+    for row in tile.turned(rows):
+        tile.store(row, target)
+        target = builder.add(target, target_step)

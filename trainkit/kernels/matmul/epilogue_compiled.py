@@ -9,23 +9,22 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import float32
 from numba.core import types
-from numba.extending import intrinsic
 
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
-from trainkit.kernels.jit.simd import BYTES, I64, CountedLoop, Tile, literal
+from trainkit.kernels.jit.simd import BYTES, I64, CountedLoop, Tile
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES = tiling(1)[2]
 
 
-@intrinsic(prefer_literal=True)
-def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, high):
+@emits(2, *(types.intp,) * 5, types.float32, types.float32)
+def _epilogue_row(builder, lanes, adds, y, factor, shift, residual, count, low, high):
     """One row in place: y * factor + shift, with `adds` + residual, between `low` and `high`.
 
     Args:
-        typing: Numba's.
         lanes: numbers of a vector; a literal.
         adds: 1 or 0; a literal.
         y: address of the row.
@@ -36,34 +35,26 @@ def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, h
         low: the smallest result.
         high: the largest one; NaN stays.
     """
-    signature = types.void(lanes, adds, *(types.intp,) * 5, types.float32, types.float32)
-    width, is_added = literal(lanes), literal(adds)
+    tile = Tile(builder, 1, 1, lanes)
+    lower, upper = tile.spread(low), tile.spread(high)
 
-    def codegen(context, builder, signature, arguments):
-        y, factor, shift, residual, count, low, high = arguments[2:]
-        tile = Tile(builder, 1, 1, width)
-        lower, upper = tile.spread(low), tile.spread(high)
+    def finish(offset, masks):
+        def read(base):
+            at = tile.plus(base, offset)
+            return tile.vector_at(at) if masks is None else tile.masked_load(at, masks[0])
 
-        def finish(offset, masks):
-            def read(base):
-                at = tile.plus(base, offset)
-                return tile.vector_at(at) if masks is None else tile.masked_load(at, masks[0])
+        value = builder.fadd(builder.fmul(read(y), read(factor)), read(shift))
+        if adds:
+            value = builder.fadd(value, read(residual))
+        tile.store_rows([tile.between(value, lower, upper)], [tile.plus(y, offset)], masks)
 
-            value = builder.fadd(builder.fmul(read(y), read(factor)), read(shift))
-            if is_added:
-                value = builder.fadd(value, read(residual))
-            tile.store_rows([tile.between(value, lower, upper)], [tile.plus(y, offset)], masks)
-
-        loop = CountedLoop(builder, builder.sdiv(count, tile.word(width)), [tile.word(0)])
-        finish(loop.values[0], None)
-        (offset,) = loop.close([tile.plus(loop.values[0], tile.width)])
-        left = builder.sub(count, builder.sdiv(offset, ir.Constant(I64, BYTES)))
-        with builder.if_then(builder.icmp_signed(">", left, tile.word(0))):
-            # masked: rows of few channels, such as 24, have no remainder of single numbers
-            finish(offset, tile.masks(left))
-        return context.get_dummy_value()
-
-    return signature, codegen
+    loop = CountedLoop(builder, builder.sdiv(count, tile.word(lanes)), [tile.word(0)])
+    finish(loop.values[0], None)
+    (offset,) = loop.close([tile.plus(loop.values[0], tile.width)])
+    left = builder.sub(count, builder.sdiv(offset, ir.Constant(I64, BYTES)))
+    with builder.if_then(builder.icmp_signed(">", left, tile.word(0))):
+        # masked: rows of few channels, such as 24, have no remainder of single numbers
+        finish(offset, tile.masks(left))
 
 
 @compiled(parallel=False, exact=True)

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import UNROLLED, product_tiling
-from trainkit.kernels.jit.simd import BYTES, CountedLoop, Loop, Tile, call_apart, literal
+from trainkit.kernels.jit.simd import BYTES, CountedLoop, Loop, Tile, call_apart
 
 CUT, WHOLE, FETCHING, PANEL, FETCHING_CUT = range(5)
 """Kinds of tiles of blocks."""
@@ -52,32 +52,13 @@ TILES: dict[int, type[Tile]] = {4: Tile, 8: _DoubleTile}
 """By the bytes of a number."""
 
 
-@intrinsic(prefer_literal=True)
-def product_tile(
-    typing,
-    size,
-    rows,
-    vectors,
-    lanes,
-    x,
-    x_step,
-    x_next,
-    w,
-    w_step,
-    depth,
-    start,
-    start_step,
-    last,
-    y,
-    y_step,
-    count,
-):
+@emits(4, *(types.intp,) * 12)
+def product_tile(builder, size, rows, vectors, lanes, *operands):
     """Some rows and columns of a matrix product, added to what is there.
 
     y[q] = start[q] + sum over k below depth of x[q, k] * w[k], for rows q up to `last`
 
     Args:
-        typing: Numba's.
         size: bytes of a number, 4 or 8; a literal.
         rows: a literal; those after `last` are copies of it.
         vectors: of a row; a literal.
@@ -95,81 +76,21 @@ def product_tile(
         y_step: bytes from one row of results to the next.
         count: how many numbers of a row there are in w, start and y.
     """
-    literals = size, rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 12)
-
-    def codegen(context, builder, signature, arguments):
-        tile = TILES[sizes[0]](builder, *sizes[1:])
-        _write_tile(tile, arguments[4:], tile.masks(arguments[-1]))
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = TILES[size](builder, rows, vectors, lanes)
+    _write_tile(tile, operands, tile.masks(operands[-1]))
 
 
-@intrinsic(prefer_literal=True)
-def whole_product_tile(
-    typing,
-    size,
-    rows,
-    vectors,
-    lanes,
-    x,
-    x_step,
-    x_next,
-    w,
-    w_step,
-    depth,
-    start,
-    start_step,
-    last,
-    y,
-    y_step,
-):
+@emits(4, *(types.intp,) * 11)
+def whole_product_tile(builder, size, rows, vectors, lanes, *operands):
     """As `product_tile`, where all columns of the tile are there: no masks take up registers."""
-    literals = size, rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 11)
-
-    def codegen(context, builder, signature, arguments):
-        _write_tile(TILES[sizes[0]](builder, *sizes[1:]), arguments[4:], None)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    _write_tile(TILES[size](builder, rows, vectors, lanes), operands, None)
 
 
-@intrinsic(prefer_literal=True)
-def block_tile(
-    typing,
-    size,
-    rows,
-    vectors,
-    lanes,
-    kind,
-    x,
-    x_step,
-    x_next,
-    w,
-    w_step,
-    depth,
-    start,
-    start_step,
-    last,
-    y,
-    y_step,
-    count,
-    following,
-    ahead,
-    factor,
-    shift,
-    residual,
-    low,
-    high,
-):
+@emits(5, *(types.intp,) * 17, *(types.float32,) * 2)
+def block_tile(builder, size, rows, vectors, lanes, kind, *operands):
     """A tile of a block of a large product, and what follows the product.
 
     Args:
-        typing: Numba's.
         size: bytes of a number; a literal.
         rows: a literal.
         vectors: of a row; a literal.
@@ -202,14 +123,11 @@ def block_tile(
         low: the smallest result.
         high: the largest one; NaN stays.
     """
-    literals = size, rows, vectors, lanes, kind
-    sizes = [literal(each) for each in literals]
-    signature = types.void(*literals, *(types.intp,) * 17, *(types.float32,) * 2)
 
     def write(builder, operands):
-        tile, kind = TILES[sizes[0]](builder, *sizes[1:4]), sizes[4]
+        tile = TILES[size](builder, rows, vectors, lanes)
         count, *fetched = operands[11:14]
-        follows = _TileEpilogue(*operands[14:]) if sizes[0] == 4 else None
+        follows = _TileEpilogue(*operands[14:]) if size == 4 else None
         if kind == PANEL:
             _write_panel_tile(tile, operands[:11], *fetched, follows)
             return
@@ -218,12 +136,7 @@ def block_tile(
         following, ahead = fetched if is_tall else (None, fetched[1] if kind == WHOLE else None)
         _write_tile(tile, operands[:11], masks, following, ahead, follows, is_tall, in_strips=True)
 
-    def codegen(context, builder, signature, arguments):
-        name = "block_tile_" + "_".join(map(str, sizes))
-        call_apart(builder, name, arguments[5:], write)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    call_apart(builder, f"block_tile_{size}_{rows}_{vectors}_{lanes}_{kind}", operands, write)
 
 
 @inlined
@@ -239,15 +152,14 @@ def bytes_ahead(in_panels, rows, width, depth):
     return max(0, depth // UNROLLED - rows) * width if in_panels else depth * CACHE_LINE
 
 
-@intrinsic(prefer_literal=True)
-def turn_rows(typing, lanes, rows, cut, x, x_step, last, count, target):
+@emits(3, *(types.intp,) * 5)
+def turn_rows(builder, lanes, rows, cut, x, x_step, last, count, target):
     """Lay numbers of the rows of a tile side by side: all rows' first numbers, then the second.
 
     Vectors have more lanes than there are rows, so each is written over the end of the one before,
     and what is written last goes beyond the tile.
 
     Args:
-        typing: Numba's.
         lanes: numbers of a vector, and of each row that are laid; a literal.
         rows: of a tile, `lanes` at most; a literal.
         cut: whether only `count` numbers of a row are there, zeros stand for the others; a literal.
@@ -257,24 +169,15 @@ def turn_rows(typing, lanes, rows, cut, x, x_step, last, count, target):
         count: numbers of a row that are there.
         target: address of the numbers side by side.
     """
-    literals = lanes, rows, cut
-    lane_count, row_count, is_cut = (literal(kind) for kind in literals)
-    signature = types.void(*literals, *(types.intp,) * 5)
-
-    def codegen(context, builder, signature, arguments):
-        x, x_step, last, count, target = arguments[3:]
-        tile = Tile(builder, 1, 1, lane_count)
-        masks = tile.masks(count) if is_cut else None
-        vectors = []
-        for q in map(tile.word, range(lane_count)):
-            row = builder.select(builder.icmp_signed("<", q, last), q, last)
-            at = tile.plus(x, builder.mul(row, x_step))
-            vectors.append((tile.masked_row(at, masks) if masks else tile.weights(at))[0])
-        for k, vector in enumerate(tile.turned(vectors)):
-            tile.store(vector, tile.plus(target, BYTES * row_count * k))
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Tile(builder, 1, 1, lanes)
+    masks = tile.masks(count) if cut else None
+    vectors = []
+    for q in map(tile.word, range(lanes)):
+        row = builder.select(builder.icmp_signed("<", q, last), q, last)
+        at = tile.plus(x, builder.mul(row, x_step))
+        vectors.append((tile.masked_row(at, masks) if masks else tile.weights(at))[0])
+    for k, vector in enumerate(tile.turned(vectors)):
+        tile.store(vector, tile.plus(target, BYTES * rows * k))
 
 
 class _TileEpilogue(NamedTuple):

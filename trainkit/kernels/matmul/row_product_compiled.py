@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba.core import types
-from numba.extending import intrinsic
 
 from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import FAR_BYTES, STREAMS, UNROLLED
-from trainkit.kernels.jit.simd import literal
 from trainkit.kernels.matmul.matmul_compiled import (
     CUT,
     FETCHING,
@@ -28,14 +27,11 @@ from trainkit.kernels.matmul.matmul_compiled import (
 )
 
 
-@intrinsic(prefer_literal=True)
-def _add_rows(
-    typing, size, rows, vectors, lanes, kind, x, x_next, w, w_step, start, y, count
-):  # fmt: skip
+@emits(5, *(types.intp,) * 7)
+def _add_rows(builder, size, rows, vectors, lanes, kind, x, x_next, w, w_step, start, y, count):
     """Some columns of y = start + the sum of `rows` rows of weights, each times a number of x.
 
     Args:
-        typing: Numba's.
         size: bytes of a number; a literal.
         rows: of weights; a literal.
         vectors: of sums; a literal.
@@ -50,29 +46,20 @@ def _add_rows(
         y: address of the sums.
         count: how many columns there are.
     """
-    literals = size, rows, vectors, lanes, kind
-    sizes = [literal(each) for each in literals]
-    signature = types.void(*literals, *(types.intp,) * 7)
+    tile = TILES[size](builder, 1, vectors, lanes)
+    masks = tile.masks(count) if kind == CUT else None
 
-    def codegen(context, builder, signature, arguments):
-        tile = TILES[sizes[0]](builder, 1, *sizes[2:4])
-        x, x_next, w, w_step, start, y, count = arguments[5:]
-        masks = tile.masks(count) if sizes[4] == CUT else None
+    def row_at(at):
+        return tile.weights(at) if masks is None else tile.masked_row(at, masks)
 
-        def row_at(at):
-            return tile.weights(at) if masks is None else tile.masked_row(at, masks)
-
-        sums, ahead = row_at(start), builder.mul(w_step, tile.word(sizes[1]))
-        for _ in range(sizes[1]):
-            if sizes[4] == FETCHING:
-                for offset in range(0, tile.vectors * tile.width, CACHE_LINE):
-                    tile.fetch_line(tile.plus(w, ahead, offset))
-            sums = tile.add_products(sums, [[tile.number(x)] * tile.vectors], row_at(w))
-            x, w = tile.plus(x, x_next), tile.plus(w, w_step)
-        tile.store_rows(sums, [tile.plus(y, v * tile.width) for v in range(tile.vectors)], masks)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    sums, ahead = row_at(start), builder.mul(w_step, tile.word(rows))
+    for _ in range(rows):
+        if kind == FETCHING:
+            for offset in range(0, tile.vectors * tile.width, CACHE_LINE):
+                tile.fetch_line(tile.plus(w, ahead, offset))
+        sums = tile.add_products(sums, [[tile.number(x)] * tile.vectors], row_at(w))
+        x, w = tile.plus(x, x_next), tile.plus(w, w_step)
+    tile.store_rows(sums, [tile.plus(y, v * tile.width) for v in range(tile.vectors)], masks)
 
 
 def row_kernels(number, vectors, lanes):

@@ -10,9 +10,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
-from trainkit.kernels.jit.simd import I32, I64, Loop, literal
+from trainkit.kernels.jit.emitters import emits
+from trainkit.kernels.jit.simd import I32, I64, Loop
 from trainkit.kernels.pooling.largest_values import Channels
 
 Pair = tuple[Any, Any]
@@ -57,31 +57,16 @@ class _IndexedChannels(Channels):
         self.builder.call(store, operands)
 
 
-@intrinsic(prefer_literal=True)
+@emits(4, *(types.intp,) * 11)
 def write_largest_and_index(
-    typing,
-    lanes,
-    cut,
-    square,
-    size,
-    x,
-    y,
-    argmax,
-    index,
-    rows,
-    columns,
-    line,
-    pixel,
-    below,
-    beside,
-    count,
-):
+    builder, lanes, cut, square, size, x, y, argmax, index, rows, columns, line, pixel, below,
+    beside, count,
+):  # fmt: skip
     """Write the largest value of a window and its index in the image, for some channels.
 
     NaN is larger than all numbers; of equal values, and of NaNs, the first counts.
 
     Args:
-        typing: Numba's.
         lanes: channels; a literal.
         cut: 1 where only the first `count` channels are there, else 0; a literal.
         square: 1 for a window of 2 x 2, else 0; a literal.
@@ -98,33 +83,24 @@ def write_largest_and_index(
         beside: what an element of a row adds.
         count: see `cut`.
     """
-    literals = lanes, cut, square, size
-    width, is_masked, is_square, number_size = (literal(kind) for kind in literals)
-    signature = types.void(*literals, *(types.intp,) * 11)
+    tile = _IndexedChannels(builder, lanes, size, count if cut else None)
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, y, argmax, index, rows, columns, line, pixel, below, beside, count = arguments[4:]
-        tile = _IndexedChannels(builder, width, number_size, count if is_masked else None)
+    def pair(at: Any, number: Any) -> Pair:
+        return tile.read(at), tile.indices(number)
 
-        def pair(at: Any, number: Any) -> Pair:
-            return tile.read(at), tile.indices(number)
-
-        if is_square:
-            under, next_line = tile.plus(index, below), tile.plus(x, line)
-            numbers = index, tile.plus(index, beside), under, tile.plus(under, beside)
-            addresses = x, tile.plus(x, pixel), next_line, tile.plus(next_line, pixel)
-            one, two, three, four = map(pair, addresses, numbers)
-            largest = tile.better(tile.better(four, three), tile.better(two, one))
-        else:
-            outer = Loop(builder, rows, [x, index, *pair(x, index)])
-            inner = Loop(builder, columns, outer.values)
-            at, number, *best = inner.values
-            largest = tile.better(pair(at, number), (best[0], best[1]))
-            inner.close([tile.plus(at, pixel), tile.plus(number, beside), *largest])
-            row, first = outer.values[:2]
-            outer.close([tile.plus(row, line), tile.plus(first, below), *largest])
-        tile.write(largest[0], y)
-        tile.write_indices(largest[1], argmax)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    if square:
+        under, next_line = tile.plus(index, below), tile.plus(x, line)
+        numbers = index, tile.plus(index, beside), under, tile.plus(under, beside)
+        addresses = x, tile.plus(x, pixel), next_line, tile.plus(next_line, pixel)
+        one, two, three, four = map(pair, addresses, numbers)
+        largest = tile.better(tile.better(four, three), tile.better(two, one))
+    else:
+        outer = Loop(builder, rows, [x, index, *pair(x, index)])
+        inner = Loop(builder, columns, outer.values)
+        at, number, *best = inner.values
+        largest = tile.better(pair(at, number), (best[0], best[1]))
+        inner.close([tile.plus(at, pixel), tile.plus(number, beside), *largest])
+        row, first = outer.values[:2]
+        outer.close([tile.plus(row, line), tile.plus(first, below), *largest])
+    tile.write(largest[0], y)
+    tile.write_indices(largest[1], argmax)

@@ -11,10 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.half_vectors import HalfTile
-from trainkit.kernels.jit.simd import Loop, literal
+from trainkit.kernels.jit.simd import Loop
 
 
 class Channels(HalfTile):
@@ -68,14 +68,13 @@ class Channels(HalfTile):
         return [at, self.plus(at, pixel), below, self.plus(below, pixel)]
 
 
-@intrinsic(prefer_literal=True)
+@emits(4, *(types.intp,) * 9)
 def write_largest(
-    typing, lanes, cut, square, size, x, y, planes, rows, columns, plane, line, pixel, count
+    builder, lanes, cut, square, size, x, y, planes, rows, columns, plane, line, pixel, count
 ):
     """Write the largest value of a window, for some channels; NaN is larger than all others.
 
     Args:
-        typing: Numba's.
         lanes: channels; a literal.
         cut: 1 where only the first `count` channels are there, else 0; a literal.
         square: 1 for a window of 2 x 2, else 0; a literal.
@@ -90,56 +89,32 @@ def write_largest(
         pixel: bytes from one place of a row to the next.
         count: see `cut`.
     """
-    literals = lanes, cut, square, size
-    width, is_masked, is_square, number_size = (literal(kind) for kind in literals)
-    signature = types.void(*literals, *(types.intp,) * 9)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, y, planes, rows, columns, plane, line, pixel, count = arguments[4:]
-        tile = Channels(builder, width, number_size, count if is_masked else None)
-        least = ir.Constant(tile.vector, [float("-inf")] * width)
-        if is_square:
-            # in pairs: the later one of equals never counts, and of NaNs the last one does
-            one, two, three, four = map(tile.read, tile.square(x, line, pixel))
-            tile.write(tile.larger(tile.larger(four, three), tile.larger(two, one)), y)
-            return context.get_dummy_value()
-        outermost = Loop(builder, planes, [x, least])
-        outer = Loop(builder, rows, outermost.values)
-        inner = Loop(builder, columns, outer.values)
-        at, best = inner.values
-        best = tile.larger(tile.read(at), best)
-        inner.close([tile.plus(at, pixel), best])
-        outer.close([tile.plus(outer.values[0], line), best])
-        outermost.close([tile.plus(outermost.values[0], plane), best])
-        tile.write(best, y)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Channels(builder, lanes, size, count if cut else None)
+    least = ir.Constant(tile.vector, [float("-inf")] * lanes)
+    if square:
+        # in pairs: the later one of equals never counts, and of NaNs the last one does
+        one, two, three, four = map(tile.read, tile.square(x, line, pixel))
+        tile.write(tile.larger(tile.larger(four, three), tile.larger(two, one)), y)
+        return
+    outermost = Loop(builder, planes, [x, least])
+    outer = Loop(builder, rows, outermost.values)
+    inner = Loop(builder, columns, outer.values)
+    at, best = inner.values
+    best = tile.larger(tile.read(at), best)
+    inner.close([tile.plus(at, pixel), best])
+    outer.close([tile.plus(outer.values[0], line), best])
+    outermost.close([tile.plus(outermost.values[0], plane), best])
+    tile.write(best, y)
 
 
-@intrinsic(prefer_literal=True)
+@emits(4, *(types.intp,) * 11)
 def give_to_first(
-    typing,
-    lanes,
-    cut,
-    square,
-    size,
-    x,
-    result,
-    y,
-    g,
-    planes,
-    rows,
-    columns,
-    plane,
-    line,
-    pixel,
-    count,
-):
+    builder, lanes, cut, square, size, x, result, y, g, planes, rows, columns, plane, line,
+    pixel, count,
+):  # fmt: skip
     """Add g to `result` at the first place of a window whose x equals y, for some channels.
 
     Args:
-        typing: Numba's.
         lanes: channels; a literal.
         cut: 1 where only the first `count` channels are there, else 0; a literal.
         square: 1 for a window of 2 x 2, else 0; a literal.
@@ -156,27 +131,18 @@ def give_to_first(
         pixel: bytes from one place of a row to the next.
         count: see `cut`.
     """
-    literals = lanes, cut, square, size
-    width, is_masked, is_square, number_size = (literal(kind) for kind in literals)
-    signature = types.void(*literals, *(types.intp,) * 11)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[4:]
-        tile = Channels(builder, width, number_size, count if is_masked else None)
-        largest, left = tile.read(y), tile.read(g)
-        if is_square:
-            addresses = (tile.square(at, line, pixel) for at in (x, result))
-            for x_at, result_at in zip(*addresses, strict=True):
-                left = tile.give(x_at, result_at, largest, left)
-            return context.get_dummy_value()
-        outermost = Loop(builder, planes, [x, result, left])
-        outer = Loop(builder, rows, outermost.values)
-        inner = Loop(builder, columns, outer.values)
-        x_at, result_at, left = inner.values
-        left = tile.give(x_at, result_at, largest, left)
-        for loop, step in (inner, pixel), (outer, line), (outermost, plane):
-            x_at, result_at = loop.values[:2]
-            loop.close([tile.plus(x_at, step), tile.plus(result_at, step), left])
-        return context.get_dummy_value()
-
-    return signature, codegen
+    tile = Channels(builder, lanes, size, count if cut else None)
+    largest, left = tile.read(y), tile.read(g)
+    if square:
+        addresses = (tile.square(at, line, pixel) for at in (x, result))
+        for x_at, result_at in zip(*addresses, strict=True):
+            left = tile.give(x_at, result_at, largest, left)
+        return
+    outermost = Loop(builder, planes, [x, result, left])
+    outer = Loop(builder, rows, outermost.values)
+    inner = Loop(builder, columns, outer.values)
+    x_at, result_at, left = inner.values
+    left = tile.give(x_at, result_at, largest, left)
+    for loop, step in (inner, pixel), (outer, line), (outermost, plane):
+        x_at, result_at = loop.values[:2]
+        loop.close([tile.plus(x_at, step), tile.plus(result_at, step), left])

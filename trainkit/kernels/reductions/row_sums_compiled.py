@@ -10,12 +10,12 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from trainkit.kernels.jit.builders import READ_MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.jit.simd import BYTES, F32, literal
+from trainkit.kernels.jit.simd import BYTES, F32
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES, _ROWS = 8, 4
@@ -38,12 +38,11 @@ def _add_neighbours(builder, vector):
     return builder.fadd(*halves)
 
 
-@intrinsic(prefer_literal=True)
-def _add_eights(typing, rows, squares, source, stride, count, target):
+@emits(2, *(types.intp,) * 4)
+def _add_eights(builder, rows, squares, source, stride, count, target):
     """Sums of `count` times eight numbers of several rows, each row by eight sums side by side.
 
     Args:
-        typing: Numba's.
         rows: how many rows wait together; a literal.
         squares: 1 for sums of squares; a literal.
         source: address of the first number.
@@ -51,40 +50,33 @@ def _add_eights(typing, rows, squares, source, stride, count, target):
         count: at least 1.
         target: address of a sum for each row.
     """
-    row_count, is_squared = literal(rows), literal(squares)
     vector = ir.VectorType(F32, _LANES)
 
-    def codegen(context, builder, signature, arguments):
-        source, stride, count, target = arguments[2:]
+    def read(row, at):
+        offset = builder.add(
+            builder.mul(stride, ir.Constant(stride.type, row)),
+            builder.mul(at, ir.Constant(at.type, _LANES * BYTES)),
+        )
+        pointer = builder.inttoptr(builder.add(source, offset), vector.as_pointer())
+        numbers = builder.load(pointer)
+        numbers.align = BYTES
+        return builder.fmul(numbers, numbers) if squares else numbers
 
-        def read(row, at):
-            offset = builder.add(
-                builder.mul(stride, ir.Constant(stride.type, row)),
-                builder.mul(at, ir.Constant(at.type, _LANES * BYTES)),
-            )
-            pointer = builder.inttoptr(builder.add(source, offset), vector.as_pointer())
-            numbers = builder.load(pointer)
-            numbers.align = BYTES
-            return builder.fmul(numbers, numbers) if is_squared else numbers
-
-        zero, one = (ir.Constant(count.type, k) for k in (0, 1))
-        sums = [cgutils.alloca_once(builder, vector) for _ in range(row_count)]
+    zero, one = (ir.Constant(count.type, k) for k in (0, 1))
+    sums = [cgutils.alloca_once(builder, vector) for _ in range(rows)]
+    for row, total in enumerate(sums):
+        builder.store(read(row, zero), total)
+    with cgutils.for_range_slice(builder, one, count, one) as (at, _):
         for row, total in enumerate(sums):
-            builder.store(read(row, zero), total)
-        with cgutils.for_range_slice(builder, one, count, one) as (at, _):
-            for row, total in enumerate(sums):
-                builder.store(builder.fadd(builder.load(total), read(row, at)), total)
-        for row, total in enumerate(sums):
-            pairs = _add_neighbours(builder, _add_neighbours(builder, builder.load(total)))
-            first, second = (
-                builder.extract_element(pairs, ir.Constant(ir.IntType(32), k)) for k in (0, 1)
-            )
-            sum_address = builder.add(target, ir.Constant(target.type, BYTES * row))
-            pointer = builder.inttoptr(sum_address, F32.as_pointer())
-            builder.store(builder.fadd(first, second), pointer).align = BYTES
-        return context.get_dummy_value()
-
-    return types.void(rows, squares, *(types.intp,) * 4), codegen
+            builder.store(builder.fadd(builder.load(total), read(row, at)), total)
+    for row, total in enumerate(sums):
+        pairs = _add_neighbours(builder, _add_neighbours(builder, builder.load(total)))
+        first, second = (
+            builder.extract_element(pairs, ir.Constant(ir.IntType(32), k)) for k in (0, 1)
+        )
+        sum_address = builder.add(target, ir.Constant(target.type, BYTES * row))
+        pointer = builder.inttoptr(sum_address, F32.as_pointer())
+        builder.store(builder.fadd(first, second), pointer).align = BYTES
 
 
 @inlined

@@ -6,10 +6,10 @@ from typing import Any, SupportsFloat
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from trainkit.kernels.elementwise.vector_math import LEAST, LOG2_E, LOG_2_HIGH, LOG_2_LOW, SERIES
-from trainkit.kernels.jit.simd import I32, Loop, Tile, literal
+from trainkit.kernels.jit.emitters import emits
+from trainkit.kernels.jit.simd import I32, Loop, Tile
 
 
 class _Columns(Tile):
@@ -57,56 +57,46 @@ class _Columns(Tile):
         return builder.fmul(p, builder.bitcast(bits, self.vector))
 
 
-@intrinsic(prefer_literal=True)
-def column_softmax(typing, vectors, lanes, s, rows):
+@emits(2, types.intp, types.intp)
+def column_softmax(builder, vectors, lanes, s, rows):
     """Each column becomes shares that add up to 1; all are 0 where it is -inf throughout.
 
     Args:
-        typing: Numba's.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
         s: address of the rows.
         rows: how many, at least 1.
     """
-    sizes = [literal(kind) for kind in (vectors, lanes)]
-    signature = types.void(vectors, lanes, types.intp, types.intp)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, _, s, rows = arguments
-        columns = _Columns(builder, 1, *sizes)
-        step = columns.vectors * columns.width
-        nothing, zero, one = (columns.constant(x) for x in (float("-inf"), 0.0, 1.0))
-        loop = Loop(builder, rows, [s, *[nothing] * columns.vectors])
-        at, *tops = loop.values
-        tops = [columns.larger(x, top) for x, top in zip(columns.row(at), tops, strict=True)]
-        _, *tops = loop.close([columns.plus(at, step), *tops])
-        tops = [builder.select(builder.fcmp_ordered("==", t, nothing), zero, t) for t in tops]
-        loop = Loop(builder, rows, [s, *[zero] * columns.vectors])
-        at, *totals = loop.values
-        pairs = zip(columns.row(at), tops, strict=True)
-        powers = [columns.exponential(builder.fsub(x, top)) for x, top in pairs]
-        columns.store_row(at, powers)
-        totals = [builder.fadd(t, p) for t, p in zip(totals, powers, strict=True)]
-        _, *totals = loop.close([columns.plus(at, step), *totals])
-        factors = []
-        for total in totals:
-            empty = builder.fcmp_ordered("==", total, zero)
-            factors.append(builder.select(empty, zero, builder.fdiv(one, total)))
-        loop = Loop(builder, rows, [s])
-        (at,) = loop.values
-        columns.store_row(at, list(map(builder.fmul, columns.row(at), factors)))
-        loop.close([columns.plus(at, step)])
-        return context.get_dummy_value()
-
-    return signature, codegen
+    columns = _Columns(builder, 1, vectors, lanes)
+    step = columns.vectors * columns.width
+    nothing, zero, one = (columns.constant(x) for x in (float("-inf"), 0.0, 1.0))
+    loop = Loop(builder, rows, [s, *[nothing] * columns.vectors])
+    at, *tops = loop.values
+    tops = [columns.larger(x, top) for x, top in zip(columns.row(at), tops, strict=True)]
+    _, *tops = loop.close([columns.plus(at, step), *tops])
+    tops = [builder.select(builder.fcmp_ordered("==", t, nothing), zero, t) for t in tops]
+    loop = Loop(builder, rows, [s, *[zero] * columns.vectors])
+    at, *totals = loop.values
+    pairs = zip(columns.row(at), tops, strict=True)
+    powers = [columns.exponential(builder.fsub(x, top)) for x, top in pairs]
+    columns.store_row(at, powers)
+    totals = [builder.fadd(t, p) for t, p in zip(totals, powers, strict=True)]
+    _, *totals = loop.close([columns.plus(at, step), *totals])
+    factors = []
+    for total in totals:
+        empty = builder.fcmp_ordered("==", total, zero)
+        factors.append(builder.select(empty, zero, builder.fdiv(one, total)))
+    loop = Loop(builder, rows, [s])
+    (at,) = loop.values
+    columns.store_row(at, list(map(builder.fmul, columns.row(at), factors)))
+    loop.close([columns.plus(at, step)])
 
 
-@intrinsic(prefer_literal=True)
-def column_gradients(typing, vectors, lanes, shares, grads, rows, scale):
+@emits(2, *(types.intp,) * 3, types.float32)
+def column_gradients(builder, vectors, lanes, shares, grads, rows, scale):
     """Gradients of shares become those of scores: scale * share * (g - mean g of the column).
 
     Args:
-        typing: Numba's.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
         shares: address of what `column_softmax` made.
@@ -114,25 +104,17 @@ def column_gradients(typing, vectors, lanes, shares, grads, rows, scale):
         rows: how many, at least 1.
         scale: a factor.
     """
-    sizes = [literal(kind) for kind in (vectors, lanes)]
-    signature = types.void(vectors, lanes, *(types.intp,) * 3, types.float32)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, _, shares, grads, rows, scale = arguments
-        columns = _Columns(builder, 1, *sizes)
-        step = columns.vectors * columns.width
-        factor = columns.spread(scale)
-        loop = Loop(builder, rows, [shares, grads, *[columns.constant(0.0)] * columns.vectors])
-        at, beside, *levels = loop.values
-        levels = list(map(columns.fused, columns.row(at), columns.row(beside), levels))
-        _, _, *levels = loop.close([columns.plus(at, step), columns.plus(beside, step), *levels])
-        loop = Loop(builder, rows, [shares, grads])
-        at, beside = loop.values
-        results = []
-        for p, grad, level in zip(columns.row(at), columns.row(beside), levels, strict=True):
-            results.append(builder.fmul(builder.fmul(factor, p), builder.fsub(grad, level)))
-        columns.store_row(beside, results)
-        loop.close([columns.plus(at, step), columns.plus(beside, step)])
-        return context.get_dummy_value()
-
-    return signature, codegen
+    columns = _Columns(builder, 1, vectors, lanes)
+    step = columns.vectors * columns.width
+    factor = columns.spread(scale)
+    loop = Loop(builder, rows, [shares, grads, *[columns.constant(0.0)] * columns.vectors])
+    at, beside, *levels = loop.values
+    levels = list(map(columns.fused, columns.row(at), columns.row(beside), levels))
+    _, _, *levels = loop.close([columns.plus(at, step), columns.plus(beside, step), *levels])
+    loop = Loop(builder, rows, [shares, grads])
+    at, beside = loop.values
+    results = []
+    for p, grad, level in zip(columns.row(at), columns.row(beside), levels, strict=True):
+        results.append(builder.fmul(builder.fmul(factor, p), builder.fsub(grad, level)))
+    columns.store_row(beside, results)
+    loop.close([columns.plus(at, step), columns.plus(beside, step)])
