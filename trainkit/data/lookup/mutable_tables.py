@@ -33,12 +33,8 @@ class _TableRequest:
         return f"{self.table.name}.{self.method}"
 
 
-def _request_specs(*inputs: Any, request: _TableRequest) -> tuple[Spec, ...]:
-    return request.specs
-
-
 @primitive(
-    _request_specs,
+    lambda *inputs, request: request.specs,
     effect=Effect("it reads or changes a table", runs_python=True),
     semantics=MESSAGE,
     text="beside numbers",

@@ -12,12 +12,11 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.files.readable_files import read_text
 from trainkit.core.fingerprints import fingerprint64
-from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import OBJECTS
-from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.sampling.draw_devices import beside
 
 
@@ -152,11 +151,7 @@ def _items(x: Any, table: Any) -> Any:
     return devices.to_numpy(tensor._array)
 
 
-def _found_spec(a: Bound) -> Spec:
-    return like(a["keys"], a["table"].value_dtype)
-
-
-@needs_values("keys", gives=_found_spec)
+@needs_values("keys", gives=lambda a: like(a["keys"], a["table"].value_dtype))
 def _look_up(keys: Any, table: Any) -> Any:
     """The values of keys."""
     with beside(keys):  # text is in the host's memory; its numbers go to the current device

@@ -185,10 +185,6 @@ def _iter(x: Any, *args: Any) -> Any:
     return iter(x, *args)
 
 
-def _enumerate(x: Any, start: Any = 0) -> Any:
-    return x.enumerate(start) if _is_data_set(x) else enumerate(x, start)
-
-
 def _zip(*args: Any, **kwargs: Any) -> Any:
     if args and not kwargs and all(map(_is_data_set, args)):
         return type(args[0]).zip(*args)
@@ -212,7 +208,7 @@ def _is_data_set(x: Any) -> bool:
 
 BUILTINS: dict[Any, Any] = {
     iter: _iter,
-    enumerate: _enumerate,
+    enumerate: lambda x, start=0: x.enumerate(start) if _is_data_set(x) else enumerate(x, start),
     zip: _zip,
     map: _map,
     filter: _filter,

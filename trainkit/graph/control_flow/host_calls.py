@@ -223,12 +223,8 @@ def _see_ranks(function: HostFunction, items: list[Any]) -> None:
     UNSEEN.discard(function)
 
 
-def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
-    return function.specs
-
-
 @primitive(
-    _host_rule,
+    lambda *inputs, function: function.specs,
     name="host_call",
     effect=Effect("it calls a Python function", runs_python=True),
     semantics=CONTROL,
@@ -241,12 +237,8 @@ def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]
     return tuple(results)
 
 
-def _py_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
-    return (*function.specs, host_tapes.NUMBER)
-
-
 @primitive(
-    _py_rule,
+    lambda *inputs, function: (*function.specs, host_tapes.NUMBER),
     name="py_call",
     effect=Effect("it calls a Python function", runs_python=True),
     semantics=CONTROL,

@@ -222,11 +222,7 @@ def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> CallNode:
     return node
 
 
-def _symbol_from(config: Any, part: Any) -> KerasTensor:
-    return KerasTensor(config["shape"], config["dtype"])
-
-
-DECODERS["__keras_tensor__"] = _symbol_from
+DECODERS["__keras_tensor__"] = lambda config, part: KerasTensor(config["shape"], config["dtype"])
 
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

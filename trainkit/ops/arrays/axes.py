@@ -154,10 +154,6 @@ def _axes(axis: Any, op: str) -> tuple[int, ...]:
     return tuple(whole_number(a, op, "axis") for a in np.ravel(axis))
 
 
-def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
-    return Spec(_expand(x.shape, axis), x.dtype)
-
-
 def _expand(dims: Dims, axis: tuple[int, ...]) -> Any:
     rank = len(dims) + len(axis)
     axes = shapes.canonical_axes(axis, rank, "expand_dims")
@@ -166,7 +162,7 @@ def _expand(dims: Dims, axis: tuple[int, ...]) -> Any:
 
 
 @primitive(
-    _expand_rule,
+    lambda x, *, axis: Spec(_expand(x.shape, axis), x.dtype),
     name="expand_dims",
     sizes=MOVED,
     semantics=VIEW,

@@ -81,13 +81,9 @@ def broadcast_to_sized(
     return xp.broadcast_to(x, _broadcast_dims(x.shape, filled(shape, sizes)))
 
 
-def _broadcast_to_sized_gradient(
-    g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any
-) -> Any:
-    return (sum_to_like(g, x), *[None] * len(sizes))
-
-
-broadcast_to_sized.joint_gradient(_broadcast_to_sized_gradient)
+broadcast_to_sized.joint_gradient(
+    lambda g, y, x, *sizes, shape: (sum_to_like(g, x), *[None] * len(sizes))
+)
 
 
 @_broadcast_to.batch_by

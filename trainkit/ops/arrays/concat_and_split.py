@@ -97,11 +97,7 @@ _concatenate.joint_gradient(_concatenate_gradient)
 _concatenate.declare(batch=ALONG_AXIS, residuals=frozenset())
 
 
-def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:
-    return tuple(Spec(x.shape, g.dtype) for x in xs)
-
-
-@primitive(_split_like_rule, semantics=ARRANGEMENT)
+@primitive(lambda g, *xs, axis: tuple(Spec(x.shape, g.dtype) for x in xs), semantics=ARRANGEMENT)
 def split_like(xp: ArrayModule, g: Array, *xs: Array, axis: int) -> Array:
     """`g` cut along an axis into pieces as long as `xs`, whose values are not looked at."""
     cuts = np.cumsum([x.shape[axis] for x in xs[:-1]]).tolist()

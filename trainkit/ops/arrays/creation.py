@@ -142,11 +142,7 @@ def _fill(xp: ArrayModule, value: Array, *, shape: tuple[int, ...]) -> Array:
     return xp.broadcast_to(value, shape)
 
 
-def _fill_gradient(g: Tensor, y: Tensor, value: Tensor, *, shape: tuple[int, ...]) -> Tensor:
-    return sum_to_like(g, value)
-
-
-_fill.gradients(_fill_gradient)
+_fill.gradients(lambda g, y, value, *, shape: sum_to_like(g, value))
 
 
 def full_of_ints(shape: tuple[int, ...], value: Any, dtype: DType) -> Tensor | None:
@@ -221,11 +217,7 @@ def _full_like(xp: ArrayModule, x: Array, value: Array) -> Array:
     return xp.broadcast_to(value, x.shape)
 
 
-def _full_like_gradient(g: Tensor, y: Tensor, x: Tensor, value: Tensor) -> Tensor:
-    return sum_to_like(g, value)
-
-
-_full_like.gradients(None, _full_like_gradient)
+_full_like.gradients(None, lambda g, y, x, value: sum_to_like(g, value))
 
 
 def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:

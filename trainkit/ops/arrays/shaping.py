@@ -239,12 +239,8 @@ def _reshape_dims(dims: Dims, target: Sequence[int | None]) -> Dims:
     return tuple(inferred if n == -1 else n for n in target)
 
 
-def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
-    return Spec(_reshape_dims(x.shape, shape), x.dtype)
-
-
 @primitive(
-    _reshape_rule,
+    lambda x, *, shape: Spec(_reshape_dims(x.shape, shape), x.dtype),
     name="reshape",
     sizes=MOVED,
     semantics=VIEW,

@@ -19,12 +19,8 @@ Shares = tuple[tuple[int, tuple[int, ...], str], ...]
 """For each tensor of all replicas: the rank that has it, its shape, and the name of its dtype."""
 
 
-def _all_shares(*inputs: Any, shares: Shares, **settings: Any) -> tuple[Spec, ...]:
-    return tuple(Spec(shape, dtype) for _, shape, dtype in shares)
-
-
 @primitive(
-    _all_shares,
+    lambda *inputs, shares, **settings: tuple(Spec(shape, dtype) for _, shape, dtype in shares),
     name="gather_shares",
     effect=Effect("it waits for other processes"),
     semantics=CONTROL,

@@ -62,10 +62,6 @@ def _conv_rule(
     return Spec((x.shape[0], *space, kernel.shape[-1]), dtypes.result_type(x, kernel))
 
 
-def _input_gradient_rule(g: Spec, kernel: Spec, x: Spec, **settings: Any) -> Spec:
-    return Spec(x.shape, dtypes.result_type(g, kernel))
-
-
 def _kernel_gradient_rule(
     x: Spec, g: Spec, *, kernel_size: Sizes, groups: int, **settings: Any
 ) -> Spec:
@@ -146,7 +142,7 @@ def _input_gradient_by_cudnn(
 
 
 @primitive(
-    _input_gradient_rule,
+    lambda g, kernel, x, **settings: Spec(x.shape, dtypes.result_type(g, kernel)),
     name="conv_input_gradient",
     promotion=COMMON,
     semantics=WINDOW,

@@ -8,15 +8,10 @@ from trainkit.core import devices
 from trainkit.core.dispatch.facets import MESSAGE, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import Spec
-
-
-def _no_result(*inputs: Any, message: str) -> tuple[Spec, ...]:
-    return ()
 
 
 @primitive(
-    _no_result,
+    lambda *inputs, message: (),
     name="assert_true",
     effect=Effect("it raises", saved=True),
     semantics=MESSAGE,

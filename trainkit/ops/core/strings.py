@@ -182,11 +182,7 @@ def length(input: TensorLike, unit: str = "BYTE", name: str | None = None) -> Te
     )
 
 
-def _substr_spec(a: Bound) -> Spec:
-    return like(a["input"], "string")
-
-
-@needs_values("input", "pos", "len", gives=_substr_spec)
+@needs_values("input", "pos", "len", gives=lambda a: like(a["input"], "string"))
 def substr(
     input: TensorLike, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None
 ) -> Tensor:
@@ -286,11 +282,7 @@ def _compile_pattern(pattern: Any, op: str) -> Any:
 # ------------------------------------------------------------------ numbers
 
 
-def _to_number_spec(a: Bound) -> Spec:
-    return like(a["input"], as_dtype(a["out_type"]))
-
-
-@needs_values("input", gives=_to_number_spec)
+@needs_values("input", gives=lambda a: like(a["input"], as_dtype(a["out_type"])))
 def to_number(
     input: TensorLike, out_type: DTypeLike = dtypes.float32, name: str | None = None
 ) -> Tensor:

@@ -34,12 +34,8 @@ _ROWS: Key = ("@0",)
 # ------------------------------------------------------------------ ints and slices
 
 
-def _get_rule(x: Spec, *, key: Key) -> Spec:
-    return Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype)
-
-
 @primitive(
-    _get_rule,
+    lambda x, *, key: Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype),
     name="get_item",
     sizes=MOVED,
     semantics=VIEW,
@@ -68,12 +64,8 @@ put_item.declare(stackable=True)
 # ------------------------------------------------------------------ index tensors
 
 
-def _at_rule(x: Spec, *parts: Spec, key: Key) -> Spec:
-    return Spec(index_keys.indexed_dims(x.shape, key, parts), x.dtype)
-
-
 @primitive(
-    _at_rule,
+    lambda x, *parts, key: Spec(index_keys.indexed_dims(x.shape, key, parts), x.dtype),
     semantics=INDEXING,
     text="beside numbers",
     rows=lambda settings: "read" if settings["key"] == _ROWS else None,

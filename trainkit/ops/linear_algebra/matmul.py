@@ -42,12 +42,8 @@ def product_dtype(*inputs: Any) -> DType:
     return dtypes.int32 if joined == dtypes.int8 else joined
 
 
-def _matmul_rule(a: Spec, b: Spec) -> Spec:
-    return Spec(shapes.matmul_dims(a.shape, b.shape), product_dtype(a, b))
-
-
 @primitive(
-    _matmul_rule,
+    lambda a, b: Spec(shapes.matmul_dims(a.shape, b.shape), product_dtype(a, b)),
     promotion=COMMON,
     semantics=PRODUCT,
     graph_name="MatMul",

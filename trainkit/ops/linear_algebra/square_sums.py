@@ -18,16 +18,12 @@ from trainkit.ops.math.elementwise import along, multiply
 from trainkit.ops.math.reductions import Axis, check_axes, over_last_axes, spread, wide_sum_dtype
 
 
-def _square_sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
-    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype)
-
-
 def _not_by_blas(arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
     return not may_use_blas(arrays[0].ndim, settings["axis"])
 
 
 @primitive(
-    _square_sum_rule,
+    lambda x, *, axis, keepdims: Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype),
     semantics=REDUCTION,
     tuned=Tuned(axis_square_sum, fewest=FEWEST, unless=_not_by_blas),
     direct=Direct("reduction", (np.add, np.square)),

@@ -64,11 +64,7 @@ def imag(xp: ArrayModule, x: Array) -> Array:
     return xp.imag(x) if x.dtype.kind == "c" else xp.zeros_like(x)
 
 
-def _imag_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
-    return multiply(cast(g, x.dtype), 1j) if x.dtype.is_complex else None
-
-
-imag.gradients(_imag_gradient)
+imag.gradients(lambda g, y, x: multiply(cast(g, x.dtype), 1j) if x.dtype.is_complex else None)
 
 
 @primitive(shapes.unchanged, semantics=ELEMENTWISE, lowering=NO_COMPLEX, memory="view")

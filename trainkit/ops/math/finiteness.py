@@ -54,12 +54,8 @@ def isneginf(xp: ArrayModule, x: Array) -> Array:
     return xp.equal(x, -np.inf)
 
 
-def _all_finite_rule(*xs: Spec) -> Spec:
-    return Spec((), dtypes.bool_)
-
-
 @primitive(
-    _all_finite_rule,
+    lambda *xs: Spec((), dtypes.bool_),
     semantics=REDUCTION,
     memory="fresh",
     lowering=NO_REDUCTION,
@@ -117,12 +113,8 @@ def nan_to_num(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = 
 # ------------------------------------------------------------------ closeness
 
 
-def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
-    return shapes.broadcast_bool(x1, x2)
-
-
 @primitive(
-    _isclose_rule,
+    lambda x1, x2, **settings: shapes.broadcast_bool(x1, x2),
     name="isclose",
     promotion=COMMON,
     semantics=ELEMENTWISE,

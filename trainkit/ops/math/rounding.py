@@ -217,12 +217,8 @@ nextafter = ufunc(
 # ------------------------------------------------------------------ into a range
 
 
-def _saturate_rule(x: Spec, *, dtype: str) -> Spec:
-    return Spec(x.shape, dtype)
-
-
 @primitive(
-    _saturate_rule,
+    lambda x, *, dtype: Spec(x.shape, dtype),
     name="saturate_cast",
     semantics=ELEMENTWISE,
     lowering=Absent("the ends of a range of integers may be beyond a kernel's numbers"),

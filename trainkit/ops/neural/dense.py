@@ -55,10 +55,6 @@ def check_activation(op: str, activation: str | None) -> None:
         )
 
 
-def _rectified_rule(g: Spec, y: Spec) -> Any:
-    return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
-
-
 def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
     if g.dtype in SHORT_FLOATS:
         return bfloat16_columns_tuned.rectified_gradient(g, y)
@@ -67,7 +63,7 @@ def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
 
 
 @primitive(
-    _rectified_rule,
+    lambda g, y: (Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)),
     semantics=COMPOSITE,
     lowering=WHOLE_KERNEL,
     tuned=pool_tuned.rectified_gradient.facet(_rectified_by_kernel),
@@ -81,11 +77,7 @@ def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     return result, by_bias.astype(g.dtype, copy=False)
 
 
-def _rectify_second(gg: Any, out: Any, g: Tensor, y: Tensor) -> Any:
-    return relu_gradient(add(gg[0], gg[1]), y), None
-
-
-rectified_gradient.joint_gradient(_rectify_second)
+rectified_gradient.joint_gradient(lambda gg, out, g, y: (relu_gradient(add(gg[0], gg[1]), y), None))
 
 
 @rectified_gradient.batch_by

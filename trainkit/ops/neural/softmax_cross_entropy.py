@@ -141,12 +141,8 @@ def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     return losses.astype(logits.dtype, copy=False), powers
 
 
-def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
-    return Spec(logits.shape, logits.dtype)
-
-
 @primitive(
-    _dense_gradient_rule,
+    lambda g, labels, logits: Spec(logits.shape, logits.dtype),
     name="softmax_cross_entropy_gradient",
     promotion=COMMON,
     semantics=COMPOSITE,
@@ -312,12 +308,8 @@ def _sparse_losses(xp: ArrayModule, label_index: Any, shifted: Array, sums: Arra
     return xp.log(sums) - shifted.reshape(-1, shifted.shape[-1])[label_index].reshape(sums.shape)
 
 
-def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
-    return _sparse_rule(labels, logits), Spec(logits.shape, logits.dtype)
-
-
 @primitive(
-    _sparse_pair_rule,
+    lambda labels, logits: (_sparse_rule(labels, logits), Spec(logits.shape, logits.dtype)),
     name="sparse_softmax_cross_entropy_and_slopes",
     semantics=COMPOSITE,
     tuned=softmax_tuned.loss_and_gradients.facet(
@@ -341,12 +333,8 @@ def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     return losses.astype(logits.dtype, copy=False), powers.astype(logits.dtype, copy=False)
 
 
-def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
-    return Spec(logits.shape, logits.dtype)
-
-
 @primitive(
-    _sparse_gradient_rule,
+    lambda g, labels, logits: Spec(logits.shape, logits.dtype),
     name="sparse_softmax_cross_entropy_gradient",
     semantics=COMPOSITE,
     tuned=softmax_tuned.gradient.facet(of=2, on_gpu=(softmax_gpu.gradient,)),

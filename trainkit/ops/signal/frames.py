@@ -12,7 +12,6 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 from trainkit.ops.arrays.creation import ones
@@ -20,7 +19,7 @@ from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.axis_numbers import plain
-from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
+from trainkit.ops.core.dynamic_shapes import needs_values, unknown
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import cast, divide, multiply, square
 from trainkit.ops.math.reductions import sum as sum_
@@ -114,11 +113,7 @@ def vorbis_window(
 # ---------------------------------------------------------------------- frames
 
 
-def _frames_spec(a: Bound) -> Spec:
-    return unknown(a["signal"], more=1)
-
-
-@needs_values("frame_length", "frame_step", gives=_frames_spec)
+@needs_values("frame_length", "frame_step", gives=lambda a: unknown(a["signal"], more=1))
 def frame(
     signal: TensorLike,
     frame_length: int,

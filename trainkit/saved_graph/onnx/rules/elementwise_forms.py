@@ -33,35 +33,13 @@ def _direct(name: str, kind: str) -> None:
         return to.each(kind, *widened(to, inputs))
 
 
-_direct("add", "Add")
-_direct("subtract", "Sub")
-_direct("multiply", "Mul")
-_direct("negative", "Neg")
-_direct("sqrt", "Sqrt")
-_direct("absolute", "Abs")
-_direct("exp", "Exp")
-_direct("log", "Log")
-_direct("power", "Pow")
-_direct("sin", "Sin")
-_direct("cos", "Cos")
-_direct("tan", "Tan")
-_direct("arcsin", "Asin")
-_direct("arccos", "Acos")
-_direct("arctan", "Atan")
-_direct("sinh", "Sinh")
-_direct("cosh", "Cosh")
-_direct("tanh", "Tanh")
-_direct("arcsinh", "Asinh")
-_direct("arccosh", "Acosh")
-_direct("arctanh", "Atanh")
-_direct("sign", "Sign")
-_direct("floor", "Floor")
-_direct("ceil", "Ceil")
-_direct("round", "Round")
-_direct("erf", "Erf")
-_direct("reciprocal", "Reciprocal")
-_direct("maximum", "Max")
-_direct("minimum", "Min")
+for _pair in """
+    add:Add subtract:Sub multiply:Mul negative:Neg sqrt:Sqrt absolute:Abs exp:Exp log:Log
+    power:Pow sin:Sin cos:Cos tan:Tan arcsin:Asin arccos:Acos arctan:Atan sinh:Sinh cosh:Cosh
+    tanh:Tanh arcsinh:Asinh arccosh:Acosh arctanh:Atanh sign:Sign floor:Floor ceil:Ceil
+    round:Round erf:Erf reciprocal:Reciprocal maximum:Max minimum:Min
+""".split():
+    _direct(*_pair.split(":"))
 
 
 def _compare(name: str, kind: str, negated: bool = False) -> None:
