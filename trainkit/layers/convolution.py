@@ -37,7 +37,6 @@ class _Windowed(Layer):
     use_bias: bool
     bias_initializer: Any
     bias_regularizer: Any
-    activity_regularizer: Any
     bias_constraint: Any
 
     bias: Any

@@ -59,12 +59,10 @@ class Dense(Layer):
     bias_initializer: Any
     kernel_regularizer: Any
     bias_regularizer: Any
-    activity_regularizer: Any
     kernel_constraint: Any
     bias_constraint: Any
     lora_rank: int | None
     lora_alpha: Any
-    quantization_config: Any
 
     _quantization = quantization.LayerQuantization(_VARIANTS)
     enable_lora = quantization.enable_lora

@@ -126,8 +126,6 @@ class ReversibleEmbedding(Embedding):
         TensorShape([1, 2, 10])
     """
 
-    embeddings_initializer: Any
-
     _quantization = quantization.LayerQuantization(_VARIANTS)
 
     def __init__(

@@ -55,7 +55,6 @@ class TernaryDense(Layer):
     bias_initializer: Any
     kernel_regularizer: Any
     bias_regularizer: Any
-    activity_regularizer: Any
     kernel_constraint: Any
     bias_constraint: Any
 

@@ -62,7 +62,6 @@ class MultiHeadAttention(ProjectedAttention):
     """
 
     seed: Any
-    use_gate: Any
 
     def __init__(
         self,
@@ -150,32 +149,10 @@ class MultiHeadAttention(ProjectedAttention):
         dense.build(shape)
         return dense
 
-    def call(
-        self,
-        query: Any,
-        value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: Any = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
+    def _mask_for_query(self, query: Any, query_mask: Any) -> Any:
         # As in Keras 3.15, rows that a mask of the query hides see nothing, but one that is passed
         # changes no value: hidden rows would be zeros or means, by the other arguments.
-        mask, alone = self._mask_of_call(
-            query,
-            value,
-            use_causal_mask,
-            query_mask=mask_of(query),
-            value_mask=value_mask,
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-        )
-        y, weights = self._attend(query, value, key, mask, alone, training, return_attention_scores)
-        return (y, weights) if return_attention_scores else y
+        return mask_of(query)
 
 
 def _sizes(layer: Any, output_shape: Any) -> tuple[int, ...] | None:
@@ -222,26 +199,18 @@ class GroupedQueryAttention(ProjectedAttention):
         TensorShape([2, 5, 16])
     """
 
-    gate_dense: Any
-    key_dense: Any
-    query_dense: Any
-    value_dense: Any
-
     head_dim: Any
     num_query_heads: Any
     num_key_value_heads: Any
     dropout: Any
-    use_bias: bool
     sliding_window: int | None
     flash_attention: bool | None
     kernel_initializer: Any
     bias_initializer: Any
     kernel_regularizer: Any
     bias_regularizer: Any
-    activity_regularizer: Any
     kernel_constraint: Any
     bias_constraint: Any
-    use_gate: bool
     seed: Any
 
     # Keras keeps them in private attributes, whose names are in its files of weights.
@@ -325,31 +294,6 @@ class GroupedQueryAttention(ProjectedAttention):
         if query_shape[-1] != value_shape[-1]:
             raise misfit(self, query_shape, value_shape, key_shape)
         return tuple(query_shape)
-
-    def call(
-        self,
-        query: Any,
-        value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: Any = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        mask, alone = self._mask_of_call(
-            query,
-            value,
-            use_causal_mask,
-            query_mask=query_mask,
-            value_mask=value_mask,
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-        )
-        y, weights = self._attend(query, value, key, mask, alone, training, return_attention_scores)
-        return (y, weights) if return_attention_scores else y
 
 
 # The name that the exported layer had first.

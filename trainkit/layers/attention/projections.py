@@ -205,14 +205,28 @@ class ProjectedAttention(Layer):
             attention_mask = _both(attention_mask, self._compute_causal_mask(query, value))
         return self._weigh(ops.multiply(query, scale), key, value, attention_mask, training)
 
-    def _attend(
-        self, query: Any, value: Any, key: Any, mask: Any, alone: bool, training: Any, scores: bool
-    ) -> tuple[Any, Any]:
-        """The projected output of `call`, and the weights where `scores` are wanted.
-
-        Args:
-            alone: whether a flag stands for the causal mask, as `_mask_of_call` says.
-        """
+    def call(
+        self,
+        query: Any,
+        value: Any,
+        key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: Any = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        mask, alone = self._mask_of_call(
+            query,
+            value,
+            use_causal_mask,
+            query_mask=self._mask_for_query(query, query_mask),
+            value_mask=value_mask,
+            key_mask=key_mask,
+            attention_mask=attention_mask,
+        )
         gate = self.gate_dense(query) if self.use_gate else None
         heads = (
             self.query_dense(query),
@@ -220,8 +234,15 @@ class ProjectedAttention(Layer):
             self.value_dense(value),
         )
         more = {"use_causal_mask": True} if alone else {}
-        y, weights = self._compute_attention(*heads, mask, training, scores, **more)
-        return self.output_dense(y if gate is None else ops.multiply(y, gate)), weights
+        y, weights = self._compute_attention(
+            *heads, mask, training, return_attention_scores, **more
+        )
+        y = self.output_dense(y if gate is None else ops.multiply(y, gate))
+        return (y, weights) if return_attention_scores else y
+
+    def _mask_for_query(self, query: Any, query_mask: Any) -> Any:
+        """Which rows of a query see something, of the mask that it carries and the one passed."""
+        return query_mask
 
     def _weigh(self, query: Any, key: Any, value: Any, mask: Any, training: Any) -> Any:
         """The weighted values and the weights, by an operation for each step."""
