@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import layers, ops
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core.errors import ShapeError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.graph.tracing.function import function
 
@@ -266,3 +266,12 @@ def test_gradients_of_an_offset_without_a_scale_have_its_dtype(kind, dtype):
     (slope,) = tape.gradient(y, layer.trainable_variables)
     assert slope.dtype == layer.beta.dtype == dtype
     assert slope.numpy().tolist() == [64.0] * 5
+
+
+@pytest.mark.parametrize("settings", [{"momentum": None}, {"momentum": "most"}, {"epsilon": (2,)}])
+def test_numbers_of_batch_normalization_are_read_when_it_is_made(settings):
+    name = next(iter(settings))
+    with pytest.raises(
+        InvalidArgumentError, match=f"BatchNormalization.*: {name} must be a number"
+    ):
+        layers.BatchNormalization(**settings)

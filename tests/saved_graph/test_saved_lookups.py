@@ -14,7 +14,7 @@ LAYERS = [
     layers.IntegerLookup(vocabulary=[9, 5, 3]),
     layers.IntegerLookup(vocabulary=[9, 5, 3], mask_token=4, num_oov_indices=2),
     layers.IntegerLookup(vocabulary=[9, 5, 3], num_oov_indices=3, oov_method="farmhash"),
-    layers.IntegerLookup(num_oov_indices=3, oov_method="farmhash", salt=[1, 2]),
+    layers.IntegerLookup(vocabulary=[], num_oov_indices=3, oov_method="farmhash", salt=[1, 2]),
     layers.IntegerLookup(vocabulary=[9, 5, 3], output_mode="multi_hot"),
     layers.IntegerLookup(vocabulary=[9, 5, 3], output_mode="tf_idf", idf_weights=[1.0, 0.5, 2.0]),
     layers.IntegerLookup(vocabulary=[9, 5, 3], invert=True),

@@ -11,7 +11,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
 from trainkit.kernels.normalization.norm_tuned import has_column_kernels
-from trainkit.layers.base.arguments import keep, weight_of, whole
+from trainkit.layers.base.arguments import a_float, keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.group_normalization import grouped_normalization
@@ -121,6 +121,8 @@ class BatchNormalization(Layer):
     ) -> None:
         super().__init__(**kwargs)
         keep(self, locals())
+        self.momentum = a_float(self, "momentum", momentum)
+        self.epsilon = a_float(self, "epsilon", epsilon)
         if renorm:
             _check_clipping(renorm_clipping or {})
         self.axis = int(axis)

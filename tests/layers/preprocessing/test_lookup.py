@@ -243,3 +243,37 @@ def test_weights_of_special_tokens_that_the_vocabulary_lists_are_theirs():
     average = L.StringLookup(vocabulary=["p", "q"], output_mode="tf_idf", idf_weights=[0.2, 0.4])
     np.testing.assert_allclose(average(texts)[0], [0.6, 0.2, 0.0], rtol=1e-6)
     assert average.get_config()["vocabulary"] == ["p", "q"]
+
+
+UNLEARNED = {
+    "integers": lambda: L.IntegerLookup()(np.array([1, 2])),
+    "texts": lambda: L.StringLookup()(["a"]),
+    "texts of numbers": lambda: L.StringLookup(invert=True)(np.array([0, 1])),
+    "words": lambda: L.TextVectorization()(["a b"]),
+    "in a function": lambda: tk.function(L.IntegerLookup())(tk.constant([1])),
+    "in a data set": lambda: list(
+        tk.data.Dataset.from_tensor_slices(["a"]).batch(1).map(L.StringLookup())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNLEARNED)
+def test_without_a_vocabulary_nothing_is_called_unknown(name):
+    with pytest.raises(tk.errors.FailedPreconditionError, match="no vocabulary yet; call adapt"):
+        UNLEARNED[name]()
+
+
+def test_a_model_may_be_made_before_its_vocabulary(tmp_path):
+    tokens, layer = tk.Input((3,), dtype="int64"), L.IntegerLookup()
+    model = tk.Model(tokens, layer(tokens))
+    data = np.array([[7, 9, 9]])
+    with pytest.raises(tk.errors.FailedPreconditionError, match="no vocabulary yet"):
+        model.predict(data, verbose=0)
+    with pytest.raises(tk.errors.FailedPreconditionError, match="no vocabulary yet"):
+        model.export(str(tmp_path / "model"))
+    layer.adapt(data)
+    np.testing.assert_array_equal(model.predict(data, verbose=0), [[2, 1, 1]])
+    layer.reset_state()
+    with pytest.raises(tk.errors.FailedPreconditionError, match="no vocabulary yet"):
+        layer(data)
+    assert L.StringLookup(vocabulary=[])(["a"]).numpy().tolist() == [0]  # it has one

@@ -126,6 +126,20 @@ def format_of(layer: Any, data_format: str | None) -> str:
     return result
 
 
+def a_float(layer: Any, name: str, value: Any) -> float:
+    """`value` as a float.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"{_label(layer)}: {name} must be a number, got {value!r}"
+        ) from None
+
+
 def share(layer: Any, name: str, value: Any) -> float:
     """`value` as a number in [0, 1].
 

@@ -13,7 +13,7 @@ from trainkit import ops
 from trainkit.core import devices
 from trainkit.core.config_values import check_outside_file, config_scope
 from trainkit.core.dtypes import as_dtype
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.files.local_paths import local_path, path_text
 from trainkit.core.files.readable_files import read_text
 from trainkit.core.fingerprints import fingerprint64, siphash
@@ -191,6 +191,7 @@ class Lookup(Layer):
 
     def _install(self, tokens: list[Any], weights: Any, special_weights: Any = None) -> None:
         first = len(self._special())
+        self._has_vocabulary = True
         self._tokens = tuple(tokens)
         self._table = {self._key(token): first + i for i, token in enumerate(tokens)}
         if self.mask_token is not None:  # its vector is all zeros
@@ -223,6 +224,7 @@ class Lookup(Layer):
         self._documents: Any = collections.Counter()
         self._rows = 0
         self._install([], None)
+        self._has_vocabulary = False
 
     def adapt(self, data: Any, steps: int | None = None) -> None:
         """Learn the vocabulary from data, the most frequent tokens first.
@@ -260,6 +262,13 @@ class Lookup(Layer):
 
     # ------------------------------------------------------------------ looking up
 
+    def _require_vocabulary(self) -> None:
+        """Refuse to call every token unknown before there is a vocabulary."""
+        if not self._has_vocabulary:
+            raise FailedPreconditionError(
+                f"{self._who()}: has no vocabulary yet; call adapt(data) or set_vocabulary first"
+            )
+
     def _indices_of(self, array: Any) -> Any:
         """The numbers of the tokens in an array."""
         wanted_text = self.token_dtype == "string"
@@ -268,6 +277,7 @@ class Lookup(Layer):
                 f"{self._who()}: takes {'text' if wanted_text else 'integers'}, got "
                 f"{as_dtype(array.dtype).name}"
             )
+        self._require_vocabulary()
         table, oov = self._table, self._oov
         items = array.ravel().tolist()
         indices = [table.get(item, oov) for item in items]
@@ -293,6 +303,7 @@ class Lookup(Layer):
 
     def _tokens_of(self, array: Any) -> Any:
         """The tokens with the numbers in an array."""
+        self._require_vocabulary()
         vocabulary = [self._key(token) for token in self.get_vocabulary()]
         other = self._key(self.oov_token)
         tokens = [
@@ -353,7 +364,7 @@ class Lookup(Layer):
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            "vocabulary": vocabulary or None,
+            "vocabulary": vocabulary if self._has_vocabulary else None,
             "idf_weights": None if weights is None else weights.tolist(),
         }
 
@@ -505,6 +516,7 @@ class IntegerLookup(Lookup):
         return self._hash_of_text(b"%d" % token) if self.oov_method == "farmhash" else int(token)
 
     def _as_data(self) -> Any:
+        self._require_vocabulary()
         if self.invert:
             tokens = tuple(self._key(token) for token in self.get_vocabulary())
             other = self._key(self.oov_token)
