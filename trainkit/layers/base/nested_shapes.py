@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
+from trainkit.ops.arrays.shaping import known_number
 
 
 def known_sizes(layer: Any, label: str, shape: Any) -> tuple[int, ...]:
@@ -16,14 +17,16 @@ def known_sizes(layer: Any, label: str, shape: Any) -> tuple[int, ...]:
 
     Raises:
         ShapeError: a size is not.
+        InvalidArgumentError: a size is no whole number.
     """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    weight = f"layer {layer.name!r} ({type(layer).__name__}): weight {label!r}"
     if any(n is None for n in sizes):
         raise ShapeError(
-            f"layer {layer.name!r} ({type(layer).__name__}): weight {label!r} would have shape "
-            f"{sizes}; the size of that axis of the input must be known when the layer is built"
+            f"{weight} would have shape {sizes}; the size of that axis of the input must be known "
+            "when the layer is built"
         )
-    return tuple(int(n) for n in sizes)
+    return tuple(known_number(n, weight) for n in sizes)
 
 
 def shapes_of(x: Any) -> Any:

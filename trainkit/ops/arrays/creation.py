@@ -32,7 +32,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
+from trainkit.ops.arrays.shaping import known_number, refuse_negative, unknown_number
 from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import cast, tensor_of
@@ -45,7 +45,7 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
     """`shape` (an int, a sequence of ints or integer tensors, or a 1-d tensor) as a tuple of ints.
 
     Raises:
-        InvalidArgumentError: a size is negative or not known.
+        InvalidArgumentError: a size is negative, no whole number, or not known.
     """
     if shape is None:
         raise InvalidArgumentError(f"{op}: a shape is an int or a sequence of ints, got None")
@@ -56,7 +56,7 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
         has_twin = op in ("ones", "zeros", "full", "empty")
         hint = f"; or make it with {op}_like from one that has this shape" if has_twin else ""
         raise InvalidArgumentError(f"{unknown_number(op)}{hint}: {tuple(dims)}")
-    sizes = tuple(int(d.__index__() if hasattr(d, "__index__") else d) for d in dims)
+    sizes = tuple(known_number(d, op) for d in dims)
     refuse_negative(sizes, op)
     shapes.bounded(op, *sizes)
     return sizes

@@ -156,7 +156,7 @@ def argpartition(x: TensorLike, kth: int, axis: int | None = -1) -> Tensor:
     """
     if axis is None:
         x, axis = ravel(x), 0
-    result: Tensor = _argpartition(x, kth=int(kth), axis=axis)
+    result: Tensor = _argpartition(x, kth=whole_number(kth, "argpartition", "kth"), axis=axis)
     return result
 
 

@@ -25,6 +25,7 @@ from trainkit.ops.arrays.concat_and_split import concatenate, stack
 from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape, shape_tensor
 from trainkit.ops.arrays.shaping import shape as shape_of
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.elementwise import identity as as_it_is
 
@@ -258,7 +259,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         >>> int(tk.ops.fori_loop(0, 4, lambda i, total: total + i, tk.constant(0)))
         6
     """
-    lower, upper = _value(lower), _value(upper)
+    lower, upper = (
+        n if _symbolic(n) else whole_number(n, "fori_loop", name)
+        for name, n in (("lower", _value(lower)), ("upper", _value(upper)))
+    )
     graph = _graph()
     if graph is not None:
         numbers = arange(lower, upper)
@@ -272,7 +276,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         )
         return result[1]
     value = init_val
-    for i in builtins.range(int(lower), int(upper)):
+    for i in builtins.range(lower, upper):
         value = body_fun(i, value)
     return nest.map_structure(_next_value, value)
 

@@ -17,6 +17,7 @@ from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution import is_channels_first
+from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import batched, choice, later_images, spatial
 from trainkit.ops.indexing.get_item import get_item
@@ -305,6 +306,10 @@ def _margins(
         ValueError: not two of three are given, or one is negative.
     """
     _two_of_three(op, names, before, after, target)
+    before, after, target = (
+        None if n is None else whole_number(n, op, name)
+        for name, n in zip(names, (before, after, target), strict=True)
+    )
     sign = 1 if grow else -1
     if target is None:
         target = size + sign * (before + after)
@@ -316,7 +321,7 @@ def _margins(
             raise ValueError(
                 f"{op}: {name} must be {0 if name != names[2] else 1} or more, got {value}"
             )
-    return int(before), int(after), int(target)
+    return before, after, target
 
 
 def _both_margins(

@@ -17,7 +17,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.ops.arrays.pad_and_roll import pad
-from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.shaping import as_tensor, known_number
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import batched, choice, computed, later_images, spatial
 from trainkit.ops.images.pixel_weights import IN_KERAS, METHODS, pixel_weights
@@ -126,7 +126,7 @@ def resize(
         raise ValueError(
             "resize: only one of crop_to_aspect_ratio and pad_to_aspect_ratio can be True"
         )
-    sizes = tuple(int(n) for n in size)
+    sizes = tuple(known_number(n, "resize") for n in size)
     if len(sizes) != 2 or min(sizes) < 1:
         raise ValueError(f"resize: size is (height, width), both above 0; got {size!r}")
     pair = (sizes[0], sizes[1])

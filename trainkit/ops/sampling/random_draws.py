@@ -12,6 +12,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.batch_size import of_batch
 from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
+from trainkit.ops.arrays.shaping import known_number
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.indexing.gathering import take
@@ -166,7 +167,7 @@ def categorical(
         )
     name = dtypes.as_dtype(dtype).name
     count = (convert_to_tensor(num_samples),) if is_later(num_samples) else ()
-    samples = None if count else int(num_samples)
+    samples = None if count else known_number(num_samples, "categorical")
 
     rows = rows_for(of_batch(tensor.shape))
     further = {} if rows is None else {"rows": rows}
