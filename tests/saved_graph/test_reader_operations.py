@@ -74,6 +74,7 @@ ROWS = [
     ("nonzero", [FLOATS > 0], {"dtype": "int64"}),
     ("unique", [np.array([3, 1, 3, 2])], {"sorted": False, "axis": 0, "size": 5}),
     ("unique", [np.array([np.nan, 1, np.nan])], {"sorted": True, "axis": 0, "size": None}),
+    ("positions_from_start", [np.array([2, 0]), FLOATS], {"operation": "gather_nd"}),
     ("pivots_to_permutation", [np.array([[2, 1, 2]], "int32")], {"rows": 4}),
     ("unravel_index", [np.array([5, -1, 0], "int32")], {"shape": (2, 3)}),
     ("float8_rounded", [100 * FLOATS], {"kind": "float8_e4m3fn"}),

@@ -7,6 +7,7 @@ from trainkit.ops.images import patches as patches
 from trainkit.ops.indexing import integer_tables as integer_tables
 from trainkit.ops.neural import bias_activation as bias_activation
 from trainkit.ops.neural import dropout as dropout
+from trainkit.ops.neural import group_normalization as group_normalization
 from trainkit.ops.neural import recurrence as recurrence
 from trainkit.ops.special import bessel as bessel
 from trainkit.ops.special import integrals as integrals
@@ -44,14 +45,14 @@ no_onnx_form(
     "conv_input_gradient", "conv_kernel_gradient", "ctc_gradient", "dense_gradient", "diagonal_put",
     "dropped", "embedding_gradient", "fft_transposed", "fused_normalization_gradient",
     "gather_nd_sum", "gelu_erf_gradient", "gelu_tanh_gradient", "grouped_normalization_gradient",
-    "gru_gradient", "ifft_transposed",
-    "igamma_slope", "irfft_transposed", "lstm_gradient", "max_pool_gradient", "max_pool_pick",
-    "no_gradient_here", "pad_sum", "padded_like", "patches_sum", "put_item", "put_item_at",
-    "quantile_gather", "quantile_spread", "rectified_gradient", "relu_gradient", "repeat_sum",
-    "rfft_transposed", "scaled_rows", "sequences_sum", "silu_gradient", "slice_like",
-    "softmax_cross_entropy_and_slopes", "softmax_cross_entropy_gradient", "softmax_gradient",
-    "sparse_softmax_cross_entropy_and_slopes", "sparse_softmax_cross_entropy_gradient",
-    "sparsemax_weights", "split_like", "spread", "standardized_gradient", "sum_to_like",
-    "take_along_axis_sum", "take_at_argmax", "take_sum", "tensor_array_padded",
-    "tensor_array_placed", "tensor_array_without", "tile_sum", "tile_sum_sized", "unfold_gradient",
+    "gru_gradient", "ifft_transposed", "igamma_slope", "irfft_transposed", "lstm_gradient",
+    "max_pool_gradient", "max_pool_pick", "no_gradient_here", "pad_sum", "padded_like",
+    "patches_sum", "put_item", "put_item_at", "quantile_gather", "quantile_spread",
+    "rectified_gradient", "relu_gradient", "repeat_sum", "rfft_transposed", "scaled_rows",
+    "sequences_sum", "silu_gradient", "slice_like", "softmax_cross_entropy_and_slopes",
+    "softmax_cross_entropy_gradient", "softmax_gradient", "sparse_softmax_cross_entropy_and_slopes",
+    "sparse_softmax_cross_entropy_gradient", "sparsemax_weights", "split_like", "spread",
+    "standardized_gradient", "sum_to_like", "take_along_axis_sum", "take_at_argmax", "take_sum",
+    "tensor_array_padded", "tensor_array_placed", "tensor_array_without", "tile_sum",
+    "tile_sum_sized", "unfold_gradient",
 )  # fmt: skip
