@@ -279,3 +279,23 @@ def test_a_variable_of_unknown_shape_shows_its_value():
     v = tk.Variable(1.0, shape=tk.TensorShape(None))
     v.assign([[2.0]])
     assert "shape=<unknown> dtype=float32, numpy=array([[2.]]" in repr(v)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("delta", [np.array([2.0, 3.0]), np.array([2, 3]), np.float32([2, 3])])
+def test_sums_take_arrays_of_numpy_as_assign_does(dtype, delta):
+    v = tk.Variable([1, 2], dtype=dtype)
+    if dtype == "int32" and delta.dtype.kind == "f":
+        with pytest.raises(tk.errors.InvalidArgumentError, match="has dtype int32"):
+            v.assign_add(delta)
+        return
+    assert v.assign_add(delta).numpy().tolist() == [3, 5]
+    assert v.assign_sub(delta).numpy().tolist() == [1, 2]
+    assert v.dtype == dtype
+
+
+def test_sums_of_integers_take_no_array_that_does_not_fit():
+    v = tk.Variable([1, 2])
+    with pytest.raises(tk.errors.InvalidArgumentError, match="fit int32"):
+        v.assign_add(np.array([2**40, 1]))
+    assert v.numpy().tolist() == [1, 2]

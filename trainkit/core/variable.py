@@ -453,7 +453,11 @@ class Variable(RowUpdates, Trackable, Operators):
             return operation
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
         with trace_state.silence() if _TAPES else _NOTHING:
-            if not isinstance(delta, Tensor | int | float):
+            if isinstance(delta, np.ndarray) and (
+                self.dtype.is_floating or delta.dtype.kind in "iu"
+            ):
+                delta = convert_to_tensor(delta, self.dtype)  # as `assign` takes it
+            elif not isinstance(delta, Tensor | int | float):
                 delta = tensor_beside(delta, self.dtype)
             return self.assign(op(old, delta))
 
