@@ -8,6 +8,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.core.errors import ShapeError
+from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH
 from trainkit.kernels.matmul import product_tuned
 from trainkit.kernels.threads import thread_pool
 from trainkit.ops.linear_algebra.matmul import tuned_product
@@ -15,6 +16,7 @@ from trainkit.ops.neural.dense import dense
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
+RECTIFIED = [(3, 200), (23, 200), (24, 33), (61, 200), (300, 8), (300, 33)]
 SIZES = [
     (128, 64, 48),
     (33, 600, 130),
@@ -245,6 +247,25 @@ def test_bias_and_rectifier_of_a_dense_layer_are_the_kernels(
     monkeypatch.undo()
     exact = dense(tk.constant(x.astype("float64")), w.astype("float64"), bias, activation)
     np.testing.assert_allclose(exact, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"),
+    [(61, 200, 40), (300, 200, 40), *((*sizes, BLOCK_DEPTH + 7) for sizes in RECTIFIED)],
+)
+def test_tiles_rectify_what_they_have_summed_and_nan_and_minus_zero_stay(
+    eager, rng, rows, columns, depth
+):
+    x, w = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns))
+    x, w, bias = (a.astype("float32") for a in (x, w, rng.normal(size=columns)))
+    x[rows // 2, 0], x[-1] = np.nan, 0
+    bias[:2] = -0.0, 0.0
+    sums = product_tuned.product(x, w, bias)
+    y = product_tuned.product(x, w, bias, rectify=True)
+    assert y.tobytes() == np.where(sums < 0, np.float32(0), sums).tobytes()
+    assert np.isnan(y[rows // 2]).all()
+    assert (y[y == y] >= 0).all()
+    assert (y == 0).any()
 
 
 @pytest.mark.parametrize("rows", [20, 200])  # rectified by NumPy, and by the kernel

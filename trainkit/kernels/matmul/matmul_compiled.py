@@ -12,7 +12,7 @@ from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import UNROLLED, product_tiling
-from trainkit.kernels.jit.simd import BYTES, CountedLoop, Loop, Tile, call_apart
+from trainkit.kernels.jit.simd import BYTES, F32, CountedLoop, Loop, Tile, call_apart
 
 CUT, WHOLE, FETCHING, PANEL, FETCHING_CUT = range(5)
 """Kinds of tiles of blocks."""
@@ -115,8 +115,8 @@ def block_tile(builder, size, rows, vectors, lanes, kind, *operands):
         following: address of the results of the next tile, asked for meanwhile: writes that miss
             the caches would hold up all that comes behind them.
         ahead: address of what is asked for, too: `bytes_ahead`.
-        factor: address of a row that results are multiplied by; with 0 nothing follows. Numbers of
-            8 bytes have nothing that follows them.
+        factor: address of a row that results are multiplied by; with 0 `low` alone follows. Numbers
+            of 8 bytes have nothing that follows them.
         shift: address of a row that is added to them.
         residual: address of rows that are added then, as far apart as those of y, which `FETCHING`
             and `PANEL` tiles ask for meanwhile; or 0.
@@ -326,7 +326,17 @@ def _write_results(tile, sums, y, apart, masks, follows):
             with alone:
                 _write_finished(tile, sums, y, apart, masks, follows, is_added=False)
         with other:
-            _write_sums(tile, sums, y, apart, masks)
+            is_limited = builder.fcmp_ordered(">", follows.low, ir.Constant(F32, float("-inf")))
+            with builder.if_else(is_limited) as (bounded, free):
+                with bounded:
+                    low = tile.spread(follows.low)
+                    # -0 and NaN stay
+                    sums_above = [
+                        builder.select(builder.fcmp_ordered("<", x, low), low, x) for x in sums
+                    ]
+                    _write_sums(tile, sums_above, y, apart, masks)
+                with free:
+                    _write_sums(tile, sums, y, apart, masks)
 
 
 def _write_sums(tile, sums, y, apart, masks):

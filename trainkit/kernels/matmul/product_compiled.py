@@ -71,7 +71,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     has_masks = _FLOATS == 16
     vectors_of_rows = -(-_ROWS * each // _FLOATS)
     turns_rows, turned_columns = size == 4 and _ROWS <= lanes, _TURNED_STRIPS * tile_columns
-    none = np.float32(0)
+    no_limit = np.float32(-np.inf)
     row_by_rows, row_by_strips = row_kernels(number, _VECTORS, lanes)
     matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
@@ -192,7 +192,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         from the columns of one tile to those of the next; of w, one of the first two is that of
         neighbours. Sums start from the row at `bias`, from zeros where that is 0. What follows the
         product are the rows at `factor_at` and `shift_at`, if not 0, rows at `residual_at`, as far
-        apart as those of y, if not 0, and the limits.
+        apart as those of y, if not 0, and the limits; without factors `low` alone, and not of few
+        rows.
         """
         packs = w_next != size or w_strip == size * tile_columns
         if rows == 1 and w_next == size:
@@ -255,7 +256,9 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                         pack(source, w_step, w_next, deep, some, packed_at, strip_step)
                     source, step = packed_at + strip % STREAMS * strip_step, size * tile_columns
                 # sums are complete with the last numbers of a row
-                factor, shift, residual = 0, 0, 0
+                factor, shift, residual, floor = 0, 0, 0, no_limit
+                if k + deep == depth:
+                    floor = low
                 if factor_at and k + deep == depth:
                     factor, shift = factor_at + size * f, shift_at + size * f
                     residual = residual_at + size * f if residual_at else 0
@@ -290,31 +293,31 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                             block_tile(
                                 size, _ROWS, 1, lanes, FETCHING_CUT, x_rows, row_step, next_step,
                                 source, step, deep, start, start_step, last, to, y_step, count,
-                                following, ahead, factor, shift, beside_to, low, high,
+                                following, ahead, factor, shift, beside_to, floor, high,
                             )  # fmt: skip
                         else:
                             block_tile(
                                 size, _ROWS, _VECTORS, lanes, FETCHING_CUT, x_rows, row_step,
                                 next_step, source, step, deep, start, start_step, last, to, y_step,
-                                count, following, ahead, factor, shift, beside_to, low, high,
+                                count, following, ahead, factor, shift, beside_to, floor, high,
                             )  # fmt: skip
                     elif count <= lanes:
                         block_tile(
                             size, _ROWS, 1, lanes, CUT, x_rows, row_step, next_step, source, step,
                             deep, start, start_step, last, to, y_step, count, 0, 0,
-                            factor, shift, beside_to, low, high,
+                            factor, shift, beside_to, floor, high,
                         )  # fmt: skip
                     elif is_even and count == tile_columns:
                         block_tile(
                             size, _EVEN, _VECTORS, lanes, WHOLE, x_rows, row_step, next_step,
                             source, step, deep, start, start_step, last, to, y_step, count, 0,
-                            ahead, factor, shift, beside_to, low, high,
+                            ahead, factor, shift, beside_to, floor, high,
                         )  # fmt: skip
                     elif is_even:
                         block_tile(
                             size, _EVEN, _VECTORS, lanes, CUT, x_rows, row_step, next_step,
                             source, step, deep, start, start_step, last, to, y_step, count, 0, 0,
-                            factor, shift, beside_to, low, high,
+                            factor, shift, beside_to, floor, high,
                         )  # fmt: skip
                     elif count == tile_columns and rows - q >= _ROWS:
                         following = to + tiles_ahead * _ROWS * y_step
@@ -324,13 +327,13 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                             block_tile(
                                 size, _ROWS, _VECTORS, lanes, PANEL, x_rows, row_step, next_step,
                                 source, step, deep, start, start_step, last, to, y_step, count,
-                                following, ahead, factor, shift, beside_to, low, high,
+                                following, ahead, factor, shift, beside_to, floor, high,
                             )  # fmt: skip
                             continue
                         block_tile(
                             size, _ROWS, _VECTORS, lanes, FETCHING, x_rows, row_step, next_step,
                             source, step, deep, start, start_step, last, to, y_step, count,
-                            following, ahead, factor, shift, beside_to, low, high,
+                            following, ahead, factor, shift, beside_to, floor, high,
                         )  # fmt: skip
                     else:
                         for p in range(0, last + 1, _SHORT):
@@ -341,7 +344,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                                     row_step, next_step, source, step, deep,
                                     start + p * start_step, start_step, min(_SHORT - 1, last - p),
                                     to + p * y_step, y_step, count, 0, ahead, factor, shift,
-                                    beside_row, low, high,
+                                    beside_row, floor, high,
                                 )  # fmt: skip
                             else:
                                 block_tile(
@@ -349,7 +352,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                                     row_step, next_step, source, step, deep,
                                     start + p * start_step, start_step, min(_SHORT - 1, last - p),
                                     to + p * y_step, y_step, count, 0, 0, factor, shift,
-                                    beside_row, low, high,
+                                    beside_row, floor, high,
                                 )  # fmt: skip
         keep_alive(beside)
         keep_alive(packed)
@@ -370,7 +373,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             tile_columns * w.strides[1],
             0, y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
-            0, 0, 0, none, none,
+            0, 0, 0, no_limit, no_limit,
         )  # fmt: skip
 
     @by_parts(
@@ -387,9 +390,9 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
             tile_columns * w.strides[1], bias.ctypes.data + size * left,
             y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
-            x.shape[1], bottom - top, right - left, 0, 0, 0, none, none,
+            x.shape[1], bottom - top, right - left, 0, 0, 0, low, no_limit,
         )  # fmt: skip
-        if low > -np.inf:
+        if low > -np.inf and bottom - top < _COPIED_ROWS:
             for i in range(top, bottom):
                 for j in range(left, right):
                     y[i, j] = low if y[i, j] < low else y[i, j]
@@ -414,7 +417,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 tile_columns * w.strides[3],
                 0, to + top * y.strides[2] + size * left, y.strides[2],
                 x.shape[3], min(height, rows - top), min(width, columns - left),
-                0, 0, 0, none, none,
+                0, 0, 0, no_limit, no_limit,
             )  # fmt: skip
 
     return product, stacked_product, biased_product, block_of
@@ -459,7 +462,7 @@ def finished_product(
         factor.ctypes.data + 4 * left if len(factor) else 0, shift.ctypes.data + 4 * left,
         residual.ctypes.data + at if residual.shape[0] else 0, low, high,
     )  # fmt: skip
-    if len(factor) == 0 and low > -np.inf:
+    if len(factor) == 0 and low > -np.inf and bottom - top < _COPIED_ROWS:
         for i in range(top, bottom):
             for j in range(left, right):
                 y[i, j] = low if y[i, j] < low else y[i, j]
