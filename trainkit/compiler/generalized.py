@@ -152,7 +152,8 @@ class Generalizer:
 
     def _size_as_number(self, values: Sequence[Any]) -> int:
         """The whole numbers that elements of an array hold, as one that depends on sizes."""
-        if values[0].dtype.kind == "b" or any(value != int(value) for value in values):
+        # a count beyond the range of a 16-bit float is infinite
+        if values[0].dtype.kind == "b" or not all(map(_is_whole, values)):
             raise Unsupported("a number that does not grow evenly with a size")
         terms = self._terms([int(value) for value in values])
         if any(abs(int(value)) > _LARGEST for value in values):
@@ -249,3 +250,7 @@ def _same_constants(buffers: Sequence[Buffer]) -> bool:
         )
         for b in buffers
     )
+
+
+def _is_whole(value: Any) -> bool:
+    return bool(np.isfinite(value)) and value == int(value)

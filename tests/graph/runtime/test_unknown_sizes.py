@@ -141,6 +141,14 @@ def test_other_dtypes_have_the_bits_of_eager_code(dtype):
     assert kernels_of(compiled)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_means_of_short_floats_count_more_than_these_hold(dtype):
+    compiled = general(gradient(lambda x: tk.reduce_mean(x * x + 1.0) * x), [[None, None]], [dtype])
+    for shape in ((3, 4), (300, 400), (1, 7)):
+        x = tk.cast(tk.constant(np.random.default_rng(0).normal(size=shape)), dtype)
+        assert_bits(gradient(lambda x: tk.reduce_mean(x * x + 1.0) * x)(x), compiled(x))
+
+
 def test_labels_are_compared_at_every_size():
     compiled = general(loss_of_rows, [[None, 6], [None]], ["float32", "int32"])
     for n in (8, 5, 50):
@@ -304,6 +312,13 @@ def of_sizes(x):
     return tk.concat([x * 2.0 + tk.cast(n, "float32"), state], 1), table + n, tk.size(x)
 
 
+@pytest.fixture
+def a_large_cache(monkeypatch):
+    """Programs run as the functions that they are, whatever this machine's first cache holds."""
+    monkeypatch.setattr("trainkit.graph.runtime.program.cache_bytes", lambda level: 1 << 30)
+
+
+@pytest.mark.usefixtures("a_large_cache")
 @pytest.mark.parametrize("shape", [[None, 3], [None, None]])
 def test_what_follows_from_sizes_is_computed_once_for_each(shape):
     compiled = general(of_sizes, [shape])
@@ -317,6 +332,7 @@ def test_what_follows_from_sizes_is_computed_once_for_each(shape):
     assert "shape" not in {node.name for node in program.graph.nodes}
 
 
+@pytest.mark.usefixtures("a_large_cache")
 def test_values_of_few_sizes_stay_and_no_large_ones(monkeypatch):
     monkeypatch.setattr(values_of_sizes, "MOST_CHOICES", 2)
     monkeypatch.setattr(values_of_sizes, "MOST_CONSTANT_BYTES", 4000)

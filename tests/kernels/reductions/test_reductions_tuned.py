@@ -157,6 +157,12 @@ LARGE_ONES = [
     ((130, 127), 0),
     ((2, 70, 7, 40), (0, 1)),
     ((2, 70, 7, 40), (1, 2)),
+    ((4, 16, 16, 8, 4), (1, 2, 4)),  # others lie between
+    ((40, 5, 130), (0, 2)),
+    ((40, 5, 130), (-1, 0)),
+    ((6, 5, 4, 3, 2, 30), (0, 5, 2)),
+    ((4, 30, 5, 40), (1, 3)),
+    ((30, 1, 6, 100), (0, 2)),
 ]
 
 
@@ -220,12 +226,13 @@ def test_the_order_of_a_kernel_is_compared_with_numpys():
     assert reductions_tuned._adds_as_numpy(lambda *a: np.add.reduce(a[2], 1, out=a[-1]), False)
 
 
-def test_sums_along_axes_apart_of_few_rows_and_of_small_arrays_are_left_to_numpy():
+def test_sums_of_few_rows_and_of_small_arrays_are_left_to_numpy():
     x = np.ones((4, 16, 16, 32), "float32")
-    for axis in [(1, 3), (0, 3), (2, 2), (), 4]:
+    for axis in [(2, 2), (0, 3, 3), (), 4, (0, 4)]:
         assert reductions_tuned.axis_sum(x, axis, False) is None
     assert reductions_tuned.axis_sum(x[:, ::2], (1, 2), False) is None
     assert reductions_tuned.axis_sum(np.ones((2, 2, 2, 2), "float32"), (1, 2), False) is None
+    assert reductions_tuned.axis_sum(np.ones((2, 2, 2, 2), "float32"), (1, 3), False) is None
     assert reductions_tuned.axis_sum(np.ones((1, 20000), "float32"), 1, False) is None
     assert reductions_tuned.axis_sum(np.ones((500, 8, 16), "float32"), 1, False) is None
     with pytest.raises(tk.errors.InvalidArgumentError):

@@ -251,7 +251,7 @@ _SMALLEST = 512
 
 
 def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
-    """Sums of large arrays of floats along axes that lie side by side, else `None`.
+    """Sums of large arrays of floats, else `None`.
 
     They are products with ones, for which BLAS uses all cores. The errors are those of NumPy's
     sums or smaller. Sums of rows have the bits of NumPy's own loop, which compiled graphs call.
@@ -281,7 +281,7 @@ def _float_axis_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = Fals
         return None
     cube = _cube(x.shape, axis)
     if cube is None:
-        return None
+        return _sum_in_steps(x, axis, keepdims, of_squares)
     outer, size, inner, is_rows, short, keepdims_shape = cube
     if is_rows:
         sums = _row_sum(x.reshape(outer, size), of_squares) if outer >= _FEWEST_ROWS else None
@@ -300,6 +300,30 @@ def _float_axis_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = Fals
     else:
         return None
     return total.reshape(keepdims_shape if keepdims else short)
+
+
+def _sum_in_steps(x: Array, axis: Any, keepdims: bool, of_squares: bool) -> Array | None:
+    """Sums along axes that others lie between: the last ones that are neighbours go first.
+
+    NumPy's own loop is along the last axis alone, however short that is.
+    """
+    rank = x.ndim
+    if type(axis) is not tuple or not axis or not all(-rank <= a < rank for a in axis):
+        return None
+    axes = sorted({a % rank for a in axis})
+    if len(axes) < len(axis):  # the operation says what is wrong
+        return None
+    first = axes[-1]
+    while first - 1 in axes:
+        first -= 1
+    sums = _float_axis_sum(x, tuple(range(first, axes[-1] + 1)), True, of_squares)
+    if sums is None:
+        return None
+    over = tuple(a for a in axes if a < first)
+    total = _float_axis_sum(sums, over, True)
+    if total is None:
+        total = np.add.reduce(sums, over, keepdims=True)
+    return total if keepdims else total.reshape([n for i, n in enumerate(x.shape) if i not in axes])
 
 
 def _half_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
@@ -468,4 +492,4 @@ def axis_product(x: Array, *, axis: Any, keepdims: bool) -> Array | None:
 def may_use_blas(rank: int, axis: Any) -> bool:
     """Whether the sum or mean of an array of so many axes along `axis` may be products."""
     cube = _cube((2,) * rank, axis)
-    return cube is not None and not cube.rows
+    return not cube.rows if cube is not None else type(axis) is tuple and len(axis) > 1
