@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.ops.neural.dense import dense
 
 
 def test_gradient_of_a_chain():
@@ -362,3 +363,29 @@ def test_what_unconnected_sources_get_is_an_enum_as_in_tensorflow():
         with tk.GradientTape() as tape:
             y = v * 2.0
         assert tape.gradient(y, tk.Variable([3.0]), unconnected_gradients=zero).numpy() == [0.0]
+
+
+_FLAT = {
+    "relu": tk.nn.relu,
+    "relu layer": lambda x: tk.layers.ReLU(max_value=1.5, negative_slope=0.1)(x),
+    "dense": lambda x: dense(x, tk.ones((3, 2)), tk.zeros(2), activation="relu"),
+    "max_pool": lambda x: tk.nn.max_pool2d(x[None, ..., None], 2, 1, "VALID"),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", _FLAT)
+def test_the_second_derivative_of_a_rectifier_and_of_a_maximum_is_zeros(name, compiled):
+    def second(x):
+        with tk.GradientTape() as outer:
+            outer.watch(x)
+            with tk.GradientTape() as inner:
+                inner.watch(x)
+                y = _FLAT[name](x)
+            penalty = tk.reduce_sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(penalty, x)
+
+    x = tk.constant([[0.5, -1.0, 0.25], [2.0, -0.3, 0.6]])
+    result = (tk.function(second) if compiled else second)(x)
+    assert result is not None
+    np.testing.assert_array_equal(result, np.zeros((2, 3)))

@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -138,7 +139,12 @@ def max_pool_pick(
 
 
 _max_pool.gradients(lambda g, y, x, **s: max_pool_gradient(g, x, y, **s))
-max_pool_gradient.gradients(lambda gg, _, g, x, y, **s: max_pool_pick(gg, x, y, **s), None, None)
+# Moving `x` a little moves no maximum to another place: zeros by `x`, not the lack of a gradient.
+max_pool_gradient.gradients(
+    lambda gg, _, g, x, y, **s: max_pool_pick(gg, x, y, **s),
+    lambda gg, _, g, x, y, **s: late_ops.zeros_like(x, dtype=None),
+    None,
+)
 max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, **s), None, None)
 
 

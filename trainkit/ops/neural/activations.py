@@ -10,6 +10,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, RESULT, YES_OR_NO
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -47,7 +48,12 @@ def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     return elementwise_reference.relu_gradient(xp, g, y)
 
 
-relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
+# The slope is flat, which is a gradient of zeros by `y` and not the lack of one: what adds or clips
+# second derivatives of a rectifier gets tensors.
+relu_gradient.gradients(
+    lambda g, out, before, y: relu_gradient(g, y),
+    lambda g, out, before, y: late_ops.zeros_like(y, dtype=None),
+)
 
 
 @primitive(

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import COMMON, COMPOSITE, CONTRACTION, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import widen_halves
@@ -77,7 +78,9 @@ def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     return result, by_bias.astype(g.dtype, copy=False)
 
 
-rectified_gradient.joint_gradient(lambda gg, out, g, y: (relu_gradient(add(gg[0], gg[1]), y), None))
+rectified_gradient.joint_gradient(
+    lambda gg, out, g, y: (relu_gradient(add(gg[0], gg[1]), y), late_ops.zeros_like(y, dtype=None))
+)
 
 
 @rectified_gradient.batch_by
@@ -348,7 +351,8 @@ def _second(
         upstream_sum = add(multiply(gz, 0.0) if upstream_sum is None else upstream_sum, gg_bias)
     by_x = one(0, gz, y, x, gg_kernel) if wanted[1] else None
     by_kernel = one(1, gz, y, gg_x, kernel) if wanted[0] else None
-    return rectify(upstream_sum), None, by_x, by_kernel
+    by_y = late_ops.zeros_like(y, dtype=None) if activation == "relu" else None
+    return rectify(upstream_sum), by_y, by_x, by_kernel
 
 
 def _joint_on_arrays(
