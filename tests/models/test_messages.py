@@ -109,3 +109,46 @@ def test_validation_data_without_a_batch_warns_and_training_goes_on():
         assert model.evaluate(empty, verbose=0) == []
     with pytest.raises(ValueError, match="predict: the data has no batches"):
         model.predict(empty, verbose=0)
+
+
+_CALLED_ON_NONE = {
+    "dense": lambda: L.Dense(1, name="asked"),
+    "a model": lambda: tk.Sequential([tk.Input((3,)), L.Dense(1)], name="asked"),
+    "pooling": lambda: L.GlobalAveragePooling2D(name="asked"),
+    "rectifier": lambda: L.ReLU(name="asked"),
+}
+
+
+@pytest.mark.parametrize("name", _CALLED_ON_NONE)
+def test_what_is_called_on_none_says_so_and_what_to_pass(name):
+    asked = _CALLED_ON_NONE[name]()
+    if name == "dense":
+        asked(tk.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"'asked' \(\w+\) was called on None: pass it a tensor"):
+        asked(None)
+
+
+def test_the_outermost_that_was_called_on_none_is_named():
+    block = tk.Sequential([tk.Input((3,)), L.Dense(1)], name="block")
+
+    class Holds(tk.Model):
+        def __init__(self):
+            super().__init__()
+            self.block = block
+
+        def call(self, x):
+            return self.block(None)
+
+    with pytest.raises(ValueError, match=r"'block'.*called on None: the layer before it gave"):
+        Holds()(tk.ones((2, 3)))
+
+
+def test_an_error_of_its_own_of_a_layer_that_takes_none_stays():
+    class Optional(tk.Layer):
+        def call(self, x):
+            raise AttributeError("of its own") if x is None else ValueError
+
+    layer = Optional()
+    layer.built = True
+    with pytest.raises(AttributeError, match="of its own"):
+        layer(None)

@@ -49,6 +49,12 @@ def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     error.args = ("\n".join([text, f"{where} was called with", *lines]), *error.args[1:])
 
 
+def stumbled_over_none(error: Exception) -> bool:
+    """Whether an error came of a `None` that stood where a tensor was needed."""
+    text = str(error)
+    return "NoneType" in text or "was called on None" in text
+
+
 def nearest_argument(kind: type, name: str) -> str:
     """A hint at the argument of a layer's constructor that `name` may stand for, or nothing."""
     names: set[str] = set()
@@ -75,6 +81,8 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
     parts: list[Any] = [] if outer is None else [part for _, part in traverse(outer)]
     guilty = [p for p in parts if p is not layer and p.__dict__.get("_gave_none")]
     text = f"layer {layer.name!r} ({shown_kind(layer)}) was called on None"
+    if not guilty and (outer is None or outer is layer):
+        return f"{text}: pass it a tensor, an array, or a nest of them"
     if not guilty:
         return f"{text}: the layer before it gave nothing; does its call end with `return`?"
     named = ", ".join(f"{p.name!r} ({shown_kind(p)})" for p in guilty)
