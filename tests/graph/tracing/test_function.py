@@ -763,3 +763,44 @@ def test_a_function_has_a_name():
 
     assert halved.name == "halved"
     assert halved.__name__ == "halved"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ones(2),
+        np.ones(2, np.int64),
+        np.ones(2, np.float16),
+        np.array([True, True]),
+        [np.float64(1), 1.0],
+    ],
+)
+def test_arrays_get_the_dtype_of_the_input_signature(value):
+    f = tk.function(lambda x: x * 2, input_signature=[tk.TensorSpec([None], tk.float32)])
+    result = f(value)
+    assert result.dtype == tk.float32
+    assert result.numpy().tolist() == [2.0, 2.0]
+
+
+def test_numbers_of_numpy_get_the_dtype_of_the_input_signature():
+    f = tk.function(lambda x: x * 2, input_signature=[tk.TensorSpec([], tk.float32)])
+    assert f(np.float64(1.5)).numpy() == f(np.int64(1)).numpy() + 1
+    g = tk.function(lambda d: d["a"], input_signature=[{"a": tk.TensorSpec([None], tk.int32)}])
+    assert g({"a": np.array([1, 2])}).dtype == tk.int32
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.ones(2, np.complex64), "dtype float32, given .*complex64"),
+        (1 + 2j, "dtype float32, given .*complex128"),
+        (np.array(["a"]), "'x': .*is text"),
+        (np.ones((2, 2)), r"given is shape \(2, 2\)"),
+        (tk.constant([1.0], tk.float64), "dtype float32, given .*float64"),
+        (tk.Variable([1.0], dtype=tk.float64), "dtype float32, given .*float64"),
+    ],
+)
+def test_what_is_no_real_array_keeps_its_dtype(value, text):
+    f = tk.function(lambda x: x, input_signature=[tk.TensorSpec([None], tk.float32)])
+    with pytest.raises(TypeError, match=text):
+        f(value)
