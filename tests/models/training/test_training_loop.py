@@ -74,6 +74,21 @@ def test_sample_weights_and_class_weights():
     np.testing.assert_allclose(again.get_weights()[0], weighted.get_weights()[0], rtol=1e-6)
 
 
+def test_class_weights_and_sample_weights_together_are_refused():
+    y, s, by_class = LABELS[:, None].astype("float32"), np.ones(20, "float32"), {0: 0.5, 1: 3.0}
+    batches = tk.data.Dataset.from_tensor_slices((X, y, s)).batch(6)
+    model = line()
+    for call in (
+        lambda: model.fit(X, y, sample_weight=s, class_weight=by_class, verbose=0),
+        lambda: model.fit(batches, class_weight=by_class, verbose=0),
+        lambda: model.fit(((X, y, s) for _ in range(2)), class_weight=by_class, verbose=0),
+        lambda: model.train_on_batch(X, y, s, class_weight=by_class),
+    ):
+        with pytest.raises(ValueError, match="class_weight and sample_weight can't be given toget"):
+            call()
+    np.testing.assert_array_equal(model.get_weights()[0], line().get_weights()[0])
+
+
 def sequence():
     class Batches:
         def __len__(self):

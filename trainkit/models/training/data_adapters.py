@@ -205,13 +205,21 @@ def checked_class_weight(class_weight: Any) -> dict[int, float]:
 
 
 def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float]) -> Any:
-    """A weight for each sample by its class, times `sample_weight`.
+    """A weight for each sample by its class.
 
     Args:
         y: class numbers (n,) or (n, 1), or one-hot vectors (n, classes).
-        sample_weight: (n,) or `None`.
+        sample_weight: weights that the samples have already, which must be `None`.
         class_weight: weights by class number; 1 for classes that are not named.
+
+    Raises:
+        ValueError: there are weights of both kinds, several targets, or no numbers.
     """
+    if sample_weight is not None:
+        raise ValueError(
+            "class_weight and sample_weight can't be given together, also not where the batches "
+            "hold the sample weights: multiply them, and give the product as sample_weight"
+        )
     if not hasattr(y, "shape"):
         raise ValueError("class_weight is for models with a single target")
     class_weight = checked_class_weight(class_weight)
@@ -229,10 +237,7 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
             stacklevel=5,
         )
     by_class = np.array([class_weight.get(int(c), 1.0) for c in class_ids], np.float32)
-    weights = by_class[inverse]
-    if sample_weight is not None:
-        weights = weights * np.asarray(sample_weight, np.float32)
-    return weights
+    return by_class[inverse]
 
 
 def of_tensors(batch: Any) -> Any:

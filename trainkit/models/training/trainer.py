@@ -253,7 +253,7 @@ class Trainer(Layer):
             validation_data: (x, y), (x, y, sample_weight), or a data set.
             shuffle: whether arrays are shuffled before each epoch; `"batch"` shuffles whole
                 batches.
-            class_weight: weights by class number.
+            class_weight: weights by class number; not beside weights of samples.
             sample_weight: a weight for each sample, for arrays.
             initial_epoch: the epoch to begin with, from 0.
             steps_per_epoch: batches in an epoch; 0 stands for all, as in Keras.
@@ -396,7 +396,7 @@ class Trainer(Layer):
             x: inputs.
             y: targets.
             sample_weight: a weight for each sample.
-            class_weight: weights by class number.
+            class_weight: weights by class number; not beside weights of samples.
             return_dict: give a dict by names.
 
         Returns:
