@@ -189,6 +189,65 @@ def test_results_have_the_compute_dtype(make, dtype):
     assert ints.dtype == dtype.removeprefix("mixed_")
 
 
+_IDLE = {
+    "RandomBrightness": (0.2,),
+    "RandomColorDegeneration": (0.2,),
+    "RandomColorJitter": ((0, 255), 0.2),
+    "RandomContrast": (0.2,),
+    "RandomCrop": (4, 4),
+    "RandomGrayscale": (),
+    "RandomHue": (0.2,),
+    "RandomInvert": (),
+    "RandomPosterization": (4,),
+    "RandomSaturation": (0.3,),
+    "RandomErasing": (),
+    "RandomFlip": (),
+    "RandomGaussianBlur": (),
+    "RandomRotation": (0.1,),
+    "RandomSharpness": (0.3,),
+    "Solarization": (0.1,),
+    "RandAugment": (),
+}
+_CASTS = list(_IDLE)[-7:]
+
+
+@pytest.mark.parametrize("name", _IDLE)
+def test_dtypes_of_layers_that_do_nothing_are_those_of_keras(name):
+    layer = getattr(layers, name)(*_IDLE[name])
+    for dtype in ("uint8", "int32"):
+        ints = IMAGES.astype(dtype)
+        result = layer(ints, training=False)
+        assert result.dtype == ("float32" if name in _CASTS else dtype)
+        np.testing.assert_array_equal(result, ints)
+        if name != "RandomGrayscale":
+            assert layer(ints, training=True).dtype == "float32"
+    assert layer(IMAGES.astype("float32"), training=False).dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "uint8"])
+def test_a_crop_that_does_nothing_leaves_all_dtypes(dtype):
+    images = IMAGES.astype(dtype)
+    for layer in (layers.RandomCrop(4, 4), layers.RandomCrop(4, 4, dtype="float16")):
+        again = layers.RandomCrop.from_config(layer.get_config())
+        assert again.get_config() == layer.get_config()
+        assert again(images, training=False).dtype == dtype
+        assert again(images, training=True).dtype == layer.compute_dtype
+
+
+def test_a_model_with_idle_layers_takes_integers():
+    model = tk.Sequential(
+        [
+            tk.Input((10, 12, 3), dtype="uint8"),
+            layers.RandomContrast(0.2),
+            layers.RandomBrightness(0.2),
+            layers.RandomCrop(10, 12),
+            layers.Conv2D(2, 3),
+        ]
+    )
+    floats = model(IMAGES.astype("uint8").astype("float32"))
+    np.testing.assert_array_equal(model.predict(IMAGES.astype("uint8"), verbose=0), floats)
+
+
 def test_layers_that_keep_the_dtype_of_integers():
     ints = IMAGES.astype("uint8")
     for layer in (

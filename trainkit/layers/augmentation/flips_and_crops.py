@@ -76,7 +76,7 @@ class RandomCrop(RandomImageLayer):
 
     Smaller images are enlarged: what their middle holds of the window is resized; where a graph
     does not know their sizes, they raise an error when it runs. Where the layer does not train,
-    images stay as they are, as in Keras.
+    images stay as they are, in their dtype, as in Keras.
 
     Shapes: input (batch, old height, old width, channels) or one image without the batch, output
     the same with the new height and width. With `data_format="channels_first"` the channels stand
@@ -92,6 +92,8 @@ class RandomCrop(RandomImageLayer):
         TensorShape([1, 2, 3, 3])
     """
 
+    _leaves_idle_integers = True
+
     def __init__(
         self,
         height: int,
@@ -101,6 +103,7 @@ class RandomCrop(RandomImageLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
+        self.autocast = False  # images that stay as they are keep their dtype, floats too
         self.height = whole(self, "height", height)
         self.width = whole(self, "width", width)
 

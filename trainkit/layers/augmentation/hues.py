@@ -24,6 +24,7 @@ class ColorLayer(RandomImageLayer):
         **kwargs: `bounding_box_format` and those of `Layer`.
     """
 
+    _leaves_idle_integers = True
     _min_factor = -1.0
 
     def __init__(
@@ -210,6 +211,8 @@ class RandomColorJitter(RandomImageLayer):
         >>> layer(tk.ones((1, 4, 4, 3)), training=True).shape
         TensorShape([1, 4, 4, 3])
     """
+
+    _leaves_idle_integers = True
 
     def __init__(
         self,

@@ -282,6 +282,9 @@ class RandomImageLayer(ImageLayer):
         **kwargs: those of `ImageLayer`.
     """
 
+    _leaves_idle_integers = False
+    """Whether images of integers keep their dtype where the layer does nothing, as in Keras."""
+
     def __init__(self, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
@@ -310,8 +313,12 @@ class RandomImageLayer(ImageLayer):
     def transform_images(
         self, images: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        images = ops.cast(ops.convert_to_tensor(images), self.compute_dtype)
-        if not training or transformation is None:
+        images = ops.convert_to_tensor(images)
+        is_idle = not training or transformation is None
+        if is_idle and self._leaves_idle_integers:
+            return images
+        images = ops.cast(images, self.compute_dtype)
+        if is_idle:
             return images
         return ops.cast(self._augment(images, transformation), self.compute_dtype)
 

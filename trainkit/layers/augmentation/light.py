@@ -28,6 +28,8 @@ class RandomBrightness(RandomImageLayer):
         TensorShape([1, 4, 4, 3])
     """
 
+    _leaves_idle_integers = True
+
     def __init__(
         self, factor: Any, value_range: Any = (0, 255), seed: Seed | None = None, **kwargs: Any
     ) -> None:
@@ -63,6 +65,8 @@ class RandomContrast(RandomImageLayer):
         >>> tk.layers.RandomContrast(0.2, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
         TensorShape([1, 4, 4, 3])
     """
+
+    _leaves_idle_integers = True
 
     def __init__(
         self, factor: Any, value_range: Any = (0, 255), seed: Seed | None = None, **kwargs: Any
@@ -101,6 +105,8 @@ class RandomInvert(RandomImageLayer):
         >>> layer(tk.fill((1, 2, 2, 1), 55.0), training=True).numpy().ravel()
         array([200., 200., 200., 200.], dtype=float32)
     """
+
+    _leaves_idle_integers = True
 
     def __init__(
         self,

@@ -83,6 +83,8 @@ class RandomPosterization(RandomImageLayer):
         array([  0., 128.], dtype=float32)
     """
 
+    _leaves_idle_integers = True
+
     def __init__(
         self,
         factor: Any,
