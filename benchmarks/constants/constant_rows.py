@@ -203,7 +203,7 @@ ROWS = (
         (*_PRODUCTS, "product, 16 x 1024 x 1024"),
     ),
     Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
-    Row("kernels/matmul/product_compiled.py", "_TURNED_STRIPS", _PRODUCTS),
+    Row("kernels/matmul/product_tuned.py", "_TURNED_STRIPS", _PRODUCTS),
     Row("kernels/matmul/product_compiled.py", "_EVEN_GAIN", _PRODUCTS),
     Row(
         "kernels/recurrent/recurrent_tuned.py",

@@ -8,6 +8,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.core.errors import ShapeError
+from trainkit.kernels.jit import target
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH
 from trainkit.kernels.matmul import product_tuned
 from trainkit.kernels.threads import thread_pool
@@ -266,6 +267,37 @@ def test_tiles_rectify_what_they_have_summed_and_nan_and_minus_zero_stay(
     assert np.isnan(y[rows // 2]).all()
     assert (y[y == y] >= 0).all()
     assert (y == 0).any()
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(300, 200, 40), (61, 333, 519)])
+def test_rows_laid_as_panels_change_no_bit(eager, rng, monkeypatch, rows, columns, depth):
+    x, w = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns))
+    x, w, bias = (a.astype("float32") for a in (x, w, rng.normal(size=columns)))
+    stack = np.stack([x, 2 * x]), np.stack([w, w])
+    results = []
+    for panel_columns in (0, sys.maxsize):
+        monkeypatch.setattr(product_tuned, "panel_columns", lambda n=panel_columns: n)
+        products = [product_tuned.product(x, a) for a in (w, np.asfortranarray(w))]
+        products.append(product_tuned.product(x, w, bias, rectify=True))
+        products.append(product_tuned.stacked_product(*stack))
+        results.append([y.tobytes() for y in products])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "lanes", "whole"),
+    [
+        ("AuthenticAMD 25 17", 16, False),
+        ("AuthenticAMD 25 1", 8, True),
+        ("AuthenticAMD 26 2", 16, True),
+        ("GenuineIntel 6 207", 16, True),
+        ("", 16, True),
+    ],
+)
+def test_which_processors_multiply_vectors_in_halves(monkeypatch, model, lanes, whole):
+    monkeypatch.setattr(target, "processor_facts", lambda: (model, frozenset()))
+    monkeypatch.setattr(target, "vector_lanes", lambda: lanes)
+    assert target.multiplies_whole_vectors() is whole
 
 
 @pytest.mark.parametrize("rows", [20, 200])  # rectified by NumPy, and by the kernel

@@ -62,6 +62,15 @@ def vector_lanes() -> int:
     return 8 if "avx" in features() else 4
 
 
+def multiplies_whole_vectors() -> bool:
+    """Whether vectors of 64 bytes, where there are any, go through units as wide.
+
+    AMD's family 25 multiplies them in two halves. Source: AMD, "Software Optimization Guide for the
+    AMD Zen4 Microarchitecture". Only what changes no bit of a result may depend on it.
+    """
+    return vector_lanes() < 16 or processor_facts()[0].split()[:2] != ["AuthenticAMD", "25"]
+
+
 @lru_cache(maxsize=1)
 def converts_float16() -> bool:
     """Whether instructions do, both ways; else LLVM would call a function that nobody has."""

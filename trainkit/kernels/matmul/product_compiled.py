@@ -49,9 +49,6 @@ _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
 _COPIED_ROWS = 24
 """From so many rows on, weights are laid side by side before they are multiplied."""
-_TURNED_STRIPS = 3
-"""Strips of columns from which on rows are laid as panels: their tiles take a
-seventh less time."""
 _PAGE = 4096
 """Rows that are so many bytes apart, or a multiple, take each other's place in the first cache."""
 
@@ -70,7 +67,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     # elsewhere masks take up registers that a tall tile's sums need
     has_masks = _FLOATS == 16
     vectors_of_rows = -(-_ROWS * each // _FLOATS)
-    turns_rows, turned_columns = size == 4 and _ROWS <= lanes, _TURNED_STRIPS * tile_columns
+    turns_rows = size == 4 and _ROWS <= lanes
     no_limit = np.float32(-np.inf)
     row_by_rows, row_by_strips = row_kernels(number, _VECTORS, lanes)
     matrix = types.Array(kind, 2, "A", readonly=True)
@@ -184,7 +181,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     @compiled(parallel=False, exact=True)
     def block_of(
         x, x_step, x_next, w, w_step, w_next, w_strip, bias, y, y_step, depth, rows, columns,
-        factor_at, shift_at, residual_at, low, high,
+        factor_at, shift_at, residual_at, low, high, panel_columns,
     ):  # fmt: skip
         """A block of a product, all given by addresses and the bytes from row to row.
 
@@ -193,7 +190,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         neighbours. Sums start from the row at `bias`, from zeros where that is 0. What follows the
         product are the rows at `factor_at` and `shift_at`, if not 0, rows at `residual_at`, as far
         apart as those of y, if not 0, and the limits; without factors `low` alone, and not of few
-        rows.
+        rows. From `panel_columns` on, rows that lie by rows are laid as panels first.
         """
         packs = w_next != size or w_strip == size * tile_columns
         if rows == 1 and w_next == size:
@@ -215,7 +212,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             return
         gathers = x_step == size and x_next > size and columns > tile_columns
         is_even = not gathers and has_even_rows(rows)
-        turns = turns_rows and x_next == size and columns >= turned_columns and not is_even
+        turns = turns_rows and x_next == size and columns >= panel_columns and not is_even
         copies = x_next == size and x_step % _PAGE == 0 and columns > tile_columns and not turns
         in_panels = gathers or turns
         deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
@@ -358,8 +355,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         keep_alive(packed)
         keep_alive(zeros)
 
-    @by_parts(matrix, matrix, types.Array(kind, 2, "C"), types.intp, types.intp)
-    def product(part, parts, x, w, y, height, width):
+    @by_parts(matrix, matrix, types.Array(kind, 2, "C"), *[types.intp] * 3)
+    def product(part, parts, x, w, y, height, width, panel_columns):
         """A block of y = x @ w, of `height` rows and `width` columns but for the last ones.
 
         Numbers of w lie side by side in its rows or in its columns. Each sum is added up in order,
@@ -373,14 +370,14 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             tile_columns * w.strides[1],
             0, y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
-            0, 0, 0, no_limit, no_limit,
+            0, 0, 0, no_limit, no_limit, panel_columns,
         )  # fmt: skip
 
     @by_parts(
         matrix, matrix, types.Array(kind, 1, "C", readonly=True), types.Array(kind, 2, "C"),
-        types.intp, types.intp, kind,
+        *[types.intp] * 3, kind,
     )  # fmt: skip
-    def biased_product(part, parts, x, w, bias, y, height, width, low):
+    def biased_product(part, parts, x, w, bias, y, height, width, panel_columns, low):
         """The same of y = max(x @ w + bias, low): sums start from the bias."""
         across = (y.shape[1] + width - 1) // width
         top, left = part // across * height, part % across * width
@@ -391,14 +388,15 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             tile_columns * w.strides[1], bias.ctypes.data + size * left,
             y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], bottom - top, right - left, 0, 0, 0, low, no_limit,
+            panel_columns,
         )  # fmt: skip
         if low > -np.inf and bottom - top < _COPIED_ROWS:
             for i in range(top, bottom):
                 for j in range(left, right):
                     y[i, j] = low if y[i, j] < low else y[i, j]
 
-    @by_parts(stack, stack, types.Array(kind, 4, "C"), types.intp, types.intp)
-    def stacked_product(part, parts, x, w, y, height, width):
+    @by_parts(stack, stack, types.Array(kind, 4, "C"), *[types.intp] * 3)
+    def stacked_product(part, parts, x, w, y, height, width, panel_columns):
         """The same for stacks of matrices: each part takes blocks of some of them, one by one."""
         rows, columns = y.shape[2], y.shape[3]
         across = (columns + width - 1) // width
@@ -417,7 +415,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 tile_columns * w.strides[3],
                 0, to + top * y.strides[2] + size * left, y.strides[2],
                 x.shape[3], min(height, rows - top), min(width, columns - left),
-                0, 0, 0, no_limit, no_limit,
+                0, 0, 0, no_limit, no_limit, panel_columns,
             )  # fmt: skip
 
     return product, stacked_product, biased_product, block_of
@@ -439,12 +437,13 @@ _COLUMNS = block_columns()
     VECTOR,
     MATRIX,
     MATRIX,
-    *[types.intp] * 3,
+    *[types.intp] * 4,
     *[types.float32] * 2,
 )
 def finished_product(
-    part, parts, x, w, bias, factor, shift, residual, y, height, width, strip, low, high
-):
+    part, parts, x, w, bias, factor, shift, residual, y, height, width, strip, panel_columns, low,
+    high,
+):  # fmt: skip
     """As `biased_product`, with what follows done to each block.
 
     w may be a matrix, or its strips of as many columns as a tile has, one below the other; `strip`
@@ -460,7 +459,7 @@ def finished_product(
         bias.ctypes.data + 4 * left if len(bias) else 0,
         y.ctypes.data + at, y.strides[0], x.shape[1], bottom - top, right - left,
         factor.ctypes.data + 4 * left if len(factor) else 0, shift.ctypes.data + 4 * left,
-        residual.ctypes.data + at if residual.shape[0] else 0, low, high,
+        residual.ctypes.data + at if residual.shape[0] else 0, low, high, panel_columns,
     )  # fmt: skip
     if len(factor) == 0 and low > -np.inf and bottom - top < _COPIED_ROWS:
         for i in range(top, bottom):

@@ -10,6 +10,7 @@ the next block, and what nobody helps with is done by the caller. On a quiet mac
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_columns, block_tiling
+from trainkit.kernels.jit.target import multiplies_whole_vectors
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads.thread_pool import (
@@ -59,6 +61,9 @@ _CACHE_OF_BLOCK = 8
 """The part of the second cache that a low block takes up."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
+
+_TURNED_STRIPS = 3
+"""Strips of columns from which on rows are laid as panels: their tiles take a seventh less time."""
 
 STRIPS = "columns"
 """What layout of weights those of `_strips` are."""
@@ -104,7 +109,7 @@ def product(
     strips = None if weights is None else weights.strips(w, _strips, STRIPS)
     in_strips = strips is not None
     pool, blocks, height, width = block_shares(rows, depth, columns, size, in_strips)
-    result = np.empty((rows, columns), dtype)
+    result, panels = np.empty((rows, columns), dtype), panel_columns()
     if finished:
         matrix = w if strips is None else strips
         strip = block_columns() * (w.strides[1] if strips is None else size * depth)
@@ -114,14 +119,23 @@ def product(
         if epilogue is not None:
             residual = epilogue.residual_of(result.shape, EMPTY_MATRIX)
             follows, limits = (epilogue.factor, epilogue.shift, residual), epilogue.limits
-        run(pool, blocks, x, matrix, start, *follows, result, height, width, strip, *limits)
+        run(pool, blocks, x, matrix, start, *follows, result, height, width, strip, panels, *limits)
     elif biased:
         start = np.zeros(columns, dtype) if bias is None else bias
         low = np.float32(0 if rectify else -np.inf)
-        run(pool, blocks, x, w, start, result, height, width, low)
+        run(pool, blocks, x, w, start, result, height, width, panels, low)
     else:
-        run(pool, blocks, x, w, result, height, width)
+        run(pool, blocks, x, w, result, height, width, panels)
     return result
+
+
+@lru_cache(maxsize=1)
+def panel_columns() -> int:
+    """Columns from which on rows are laid as panels.
+
+    Where a vector is multiplied in two halves, tiles wait for that and not for what lies apart.
+    """
+    return _TURNED_STRIPS * block_columns() if multiplies_whole_vectors() else sys.maxsize
 
 
 def is_large(rows: int, w: Array) -> bool:
@@ -208,7 +222,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
         return None
     pool, parts, height, width = stack_shares(count, rows, depth, columns, size)
     result = np.empty((*one.shape[:2], rows, columns), dtype)
-    run(pool, parts, one, two, result, height, width)
+    run(pool, parts, one, two, result, height, width, panel_columns())
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
 
 

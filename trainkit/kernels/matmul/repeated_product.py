@@ -16,6 +16,7 @@ from trainkit.kernels.matmul.product_tuned import (
     FINISHED,
     STRIPS,
     block_shares,
+    panel_columns,
     product,
 )
 
@@ -87,7 +88,7 @@ class ProductCall:
         pool, blocks, height, width = shares
         run(
             pool, blocks, rows, matrix, EMPTY_VECTOR if bias is None else bias, *behind, sums,
-            height, width, self._strip, *self._limits,
+            height, width, self._strip, panel_columns(), *self._limits,
         )  # fmt: skip
         return y
 
