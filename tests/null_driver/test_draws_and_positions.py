@@ -56,7 +56,7 @@ CALLS = {
     "top_k": (lambda: tk.ops.top_k(X, 5), 3),
     "long rows": (lambda: tk.ops.argsort(LONG), 2),
     "gather": (lambda: tk.gather(X, ROWS), 1),
-    "gather_nd": (lambda: tk.gather_nd(X, ROWS), 2),
+    "gather_nd": (lambda: tk.gather_nd(X, ROWS), 3),  # one finds the positions below 0
     "scatter": (lambda: tk.tensor_scatter_nd_update(X, ROWS, UPDATES), 4),
     "few rows": (table_gradient(40), 3),
     "many rows": (table_gradient(MANY), 3),

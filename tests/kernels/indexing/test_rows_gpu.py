@@ -9,7 +9,7 @@ from tests import stand_in
 from tests.stand_in import cuda_on_cpu
 from trainkit.kernels.indexing import rows_gpu
 from trainkit.kernels.threads import pools
-from trainkit.ops.indexing.scattering import scatter_multiply
+from trainkit.ops.indexing.scattering import scatter_max, scatter_min, scatter_multiply
 
 pytestmark = pytest.mark.skipif(
     not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
@@ -59,11 +59,11 @@ def test_positions_outside_pick_zeros_and_add_nothing():
     x = tk.Variable([[1.0, 2.0], [3.0, 4.0]])
     with tk.GradientTape() as tape:
         y = tk.ops.take(x, [1, -2, 2, -3], 0)
-        z = tk.gather_nd(x, [[1, -1], [2, 0], [0, -3]])
+        z = tk.gather_nd(x, [[1, -1], [2, 0], [1, 0]])
         total = tk.reduce_sum(y) + tk.reduce_sum(z)
     assert y.numpy().tolist() == [[3, 4], [1, 2], [0, 0], [0, 0]]
-    assert z.numpy().tolist() == [4, 0, 0]
-    assert tape.gradient(total, x).numpy().tolist() == [[1, 1], [1, 2]]
+    assert z.numpy().tolist() == [0, 0, 3]
+    assert tape.gradient(total, x).numpy().tolist() == [[1, 1], [2, 1]]
 
 
 @pytest.mark.usefixtures("any_gpu")
@@ -76,7 +76,7 @@ def test_gather_nd_and_its_gradient(rng, depth, index):
     def f(x, i):
         with tk.GradientTape() as tape:
             tape.watch(x)
-            y = tk.gather_nd(x, i)
+            y = tk.ops.gather_nd(x, i)  # which counts from the end, too
             loss = tk.reduce_sum(y * y)
         return tk.concat([tk.reshape(y, (-1,)), tk.reshape(tape.gradient(loss, x), (-1,))], 0)
 
@@ -98,9 +98,9 @@ def test_sums_in_order_have_the_bits_of_numpy(rng, dtype, count):
 
 
 SCATTERS = {
-    "update": lambda *given: tk.tensor_scatter_nd_update(*given),
-    "max": lambda *given: tk.tensor_scatter_nd_max(*given),
-    "min": lambda *given: tk.tensor_scatter_nd_min(*given),
+    "update": lambda *given: tk.ops.scatter_update(*given),
+    "max": lambda *given: scatter_max(*given),
+    "min": lambda *given: scatter_min(*given),
     "multiply": lambda *given: scatter_multiply(*given),
 }
 
@@ -116,6 +116,17 @@ def test_scattering_takes_rows_in_as_the_cpu_does(rng, name, dtype, count):
         rows = np.sign(rows) * np.exp2(np.rint(rows)).astype(dtype)  # whose products don't overflow
     here, there = on_both(SCATTERS[name], x, where, rows)
     np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.usefixtures("any_gpu")
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_positions_of_tensorflows_names_count_from_the_start_alone(index):
+    x, rows = tk.ones((2, 2)), tk.constant([[5.0, 5.0], [6.0, 6.0], [7.0, 7.0]])
+    lowest = np.iinfo(index).min
+    where = tk.constant(np.array([[1], [-1], [lowest]], index))
+    assert tk.tensor_scatter_nd_update(x, where, rows).numpy().tolist() == [[1, 1], [5, 5]]
+    assert tk.tensor_scatter_nd_add(x, where, rows).numpy().tolist() == [[1, 1], [6, 6]]
+    assert tk.gather_nd(x, where).numpy().tolist() == [[1, 1], [0, 0], [0, 0]]
 
 
 @pytest.mark.usefixtures("inside")

@@ -33,11 +33,13 @@ def positions_from_start(
 
     Rows of `indices` (..., k) name the k axes of `x` from `axis` on; where `rows` is false all of
     them name `axis`. Raises `InvalidArgumentError`, which names `operation` and the first that is
-    outside; a GPU is not waited for, there negative ones become too small for any axis.
+    outside; a GPU is not waited for, there negative ones become too large for any axis.
     """
     integers = indices.astype(np.int32 if indices.dtype == np.int32 else np.int64, copy=False)
     if xp is not np:
-        return xp.where(integers < 0, np.iinfo(integers.dtype).min, integers)
+        # without a sign the negative ones are the largest: one kernel
+        bits = integers.view(f"u{integers.dtype.itemsize}")
+        return xp.minimum(bits, bits.dtype.type(np.iinfo(integers.dtype).max)).view(integers.dtype)
     if not rows:
         check_range(np, integers, x.shape[axis], 0, operation, "GatherV2")
         return integers
