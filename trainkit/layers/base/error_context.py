@@ -49,12 +49,6 @@ def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     error.args = ("\n".join([text, f"{where} was called with", *lines]), *error.args[1:])
 
 
-def stumbled_over_none(error: Exception) -> bool:
-    """Whether an error came of a `None` that stood where a tensor was needed."""
-    text = str(error)
-    return "NoneType" in text or "was called on None" in text
-
-
 def nearest_argument(kind: type, name: str) -> str:
     """A hint at the argument of a layer's constructor that `name` may stand for, or nothing."""
     names: set[str] = set()
@@ -87,3 +81,10 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
         return f"{text}: the layer before it gave nothing; does its call end with `return`?"
     named = ", ".join(f"{p.name!r} ({shown_kind(p)})" for p in guilty)
     return f"{text}: {named} gave nothing; does its call end with `return`?"
+
+
+def explain_none(error: Exception, layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
+    """`called_on_none` where `error` came of a `None` that stood where a tensor was needed."""
+    text = str(error)
+    is_of_none = "NoneType" in text or "was called on None" in text
+    return called_on_none(layer, outer, args) if is_of_none else ""

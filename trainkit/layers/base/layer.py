@@ -36,12 +36,7 @@ from trainkit.layers.base.config import (
     written_by_users,
 )
 from trainkit.layers.base.dtype_policy import DTypePolicy, described_policy, policy_of
-from trainkit.layers.base.error_context import (
-    called_on_none,
-    explain,
-    nearest_argument,
-    stumbled_over_none,
-)
+from trainkit.layers.base.error_context import explain, explain_none, nearest_argument
 from trainkit.layers.base.input_spec import InputSpec, check_inputs, check_positional
 from trainkit.layers.base.nested_shapes import shapes_of, specs_of, tuples_of
 from trainkit.layers.base.output_specs import Replaceable
@@ -365,7 +360,7 @@ class Layer(WeightHolder):
                 self._regularize_activity(y)
         except Exception as error:
             explain(self, error, args)
-            if stumbled_over_none(error) and (text := called_on_none(self, entry, args)):
+            if text := explain_none(error, self, entry, args):
                 raise ValueError(text) from error
             raise
         finally:
