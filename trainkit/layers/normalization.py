@@ -14,9 +14,9 @@ from trainkit.kernels.normalization.norm_tuned import has_column_kernels
 from trainkit.layers.base.arguments import a_float, keep, weight_of, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.ops.neural.group_normalization import grouped_normalization
+from trainkit.ops.neural.group_normalization import group_normalization
 from trainkit.ops.neural.normalization import EPSILON
-from trainkit.ops.neural.standardization import is_one_kernel, standardized
+from trainkit.ops.neural.standardization import is_one_kernel
 from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
 
 
@@ -569,22 +569,7 @@ class GroupNormalization(Layer):
 
     def call(self, inputs: Any) -> Any:
         axis = self.axis % len(inputs.shape)
-        x, epsilon = _long_floats(inputs), float(self.epsilon)
         gamma, beta = (None if v is None else v.value() for v in (self.gamma, self.beta))
-        if is_one_kernel(x):
-            x = self._standardize(x, axis, epsilon)
-            sizes = [n if i == axis else 1 for i, n in enumerate(x.shape)]
-            x = x if gamma is None else x * ops.reshape(gamma, sizes)
-            x = x if beta is None else x + ops.reshape(beta, sizes)
-        else:
-            x = grouped_normalization(
-                x, gamma, beta, axis=axis, groups=self.groups, epsilon=epsilon
-            )
-        return ops.cast(x, self.compute_dtype)
-
-    def _standardize(self, x: Any, axis: int, epsilon: float) -> Any:
-        dims = ops.shape(x)
-        groups = self.groups, x.shape[axis] // self.groups
-        grouped = ops.reshape(x, (*dims[:axis], *groups, *dims[axis + 1 :]))
-        over = tuple(i for i in range(1, len(grouped.shape)) if i != axis)
-        return ops.reshape(standardized(grouped, axis=over, epsilon=epsilon), dims)
+        x = _long_floats(inputs)
+        y = group_normalization(x, gamma, beta, axis, self.groups, float(self.epsilon))
+        return ops.cast(y, self.compute_dtype)

@@ -5907,34 +5907,37 @@ def _axes_of_groups(rank, axis):
     return tuple(i for i in range(1, rank + 1) if i != axis)
 
 
-def _feature_shape(x, axis):
-    return tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
+def _group_vector(vector, x, axis, groups):
+    if vector is None:
+        return None
+    return _widen_halves(vector).reshape(_group_sizes(_parameter_shape(x, (axis,)), axis, groups))
 
 
 def _grouped_normalization(x, scale, offset, *, axis, groups, epsilon):
     floats = _widen_halves(x).reshape(_group_sizes(x.shape, axis, groups))
-    over = _axes_of_groups(x.ndim, axis)
-    y = _normalized(floats, None, None, over, epsilon)[0].reshape(x.shape)
-    if scale is not None:
-        y *= _widen_halves(scale).reshape(_feature_shape(x, axis))
-    if offset is not None:
-        y += _widen_halves(offset).reshape(_feature_shape(x, axis))
-    return y.astype(x.dtype, copy=False)
+    y = _normalized(
+        floats,
+        _group_vector(scale, x, axis, groups),
+        _group_vector(offset, x, axis, groups),
+        _axes_of_groups(x.ndim, axis),
+        epsilon,
+    )[0]
+    return y.reshape(x.shape).astype(x.dtype, copy=False)
 
 
 def _grouped_normalization_gradient(g, x, scale, *, axis, groups, epsilon):
-    sizes, outer = _group_sizes(x.shape, axis, groups), tuple(i for i in range(x.ndim) if i != axis)
-    upstream = _widen_halves(g)
-    weighted = upstream
-    if scale is not None:
-        weighted = upstream * _widen_halves(scale).reshape(_feature_shape(x, axis))
-    floats = _widen_halves(x).reshape(sizes)
-    over = _axes_of_groups(x.ndim, axis)
-    result, _ = _normalized_gradient(
-        weighted.reshape(sizes), floats, None, None, None, over, epsilon
+    sizes, upstream = _group_sizes(x.shape, axis, groups), _widen_halves(g)
+    result, product = _normalized_gradient(
+        upstream.reshape(sizes),
+        _widen_halves(x).reshape(sizes),
+        _group_vector(scale, x, axis, groups),
+        None,
+        None,
+        _axes_of_groups(x.ndim, axis),
+        epsilon,
     )
-    normal = _normalized(floats, None, None, over, epsilon)[0]
-    sums = (upstream * normal.reshape(x.shape)).sum(axis=outer), upstream.sum(axis=outer)
+    outer = tuple(i for i in range(x.ndim) if i != axis)
+    sums = product.reshape(x.shape).sum(axis=outer), upstream.sum(axis=outer)
     dtype = (x if scale is None else scale).dtype
     vectors = [part.astype(dtype, copy=False) for part in sums]
     return result.reshape(x.shape).astype(x.dtype, copy=False), *vectors

@@ -13,8 +13,8 @@ SHAPES = [((4, 10), 2), ((3, 5, 7, 12), 4), ((2, 9, 6, 64), 64), ((2, 9, 6, 40),
 
 def plain(operation, *arrays, **settings):
     """What the operation's body makes of arrays in float64."""
-    wide = [None if a is None else a.astype("float64") for a in arrays]
-    return operation.primitive.kernel(np, *wide, **settings)
+    doubles = [None if a is None else a.astype("float64") for a in arrays]
+    return operation.primitive.kernel(np, *doubles, **settings)
 
 
 @pytest.mark.parametrize("present", [True, False])

@@ -33,8 +33,11 @@ def _set_centre(x, sample, group, width, centre):
 
 
 @inlined
-def _sum_rows(x, sample, begin, end, centre, one, two):
-    """Sums of a block's features over the rows: of x - centre, and of its square."""
+def _sum_rows(is_gradient, g, x, sample, begin, end, centre, one, two):
+    """Sums of a block's features over the rows: of g, and of g * (x - centre).
+
+    Without a gradient, x - centre stands for g.
+    """
     rows, step = np.uintp(x.shape[1]), np.uintp(4)
     for f in range(begin, end):
         one[sample, f] = 0
@@ -44,15 +47,20 @@ def _sum_rows(x, sample, begin, end, centre, one, two):
         second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)
         for f in range(begin, end):
             c = centre[sample, f]
-            p, q = x[sample, row, f] - c, x[sample, second, f] - c
-            r, s = x[sample, third, f] - c, x[sample, fourth, f] - c
+            level_0, level_1 = x[sample, row, f] - c, x[sample, second, f] - c
+            level_2, level_3 = x[sample, third, f] - c, x[sample, fourth, f] - c
+            p = g[sample, row, f] if is_gradient else level_0
+            q = g[sample, second, f] if is_gradient else level_1
+            r = g[sample, third, f] if is_gradient else level_2
+            s = g[sample, fourth, f] if is_gradient else level_3
             one[sample, f] += (p + q) + (r + s)
-            two[sample, f] += (p * p + q * q) + (r * r + s * s)
+            two[sample, f] += (p * level_0 + q * level_1) + (r * level_2 + s * level_3)
     for row in range(unrolled_end, rows):
         for f in range(begin, end):
-            p = x[sample, row, f] - centre[sample, f]
+            level = x[sample, row, f] - centre[sample, f]
+            p = g[sample, row, f] if is_gradient else level
             one[sample, f] += p
-            two[sample, f] += p * p
+            two[sample, f] += p * level
 
 
 @inlined
@@ -60,7 +68,7 @@ def _set_moments(x, sample, begin, end, width, epsilon, mean, root, scratch):
     """Set mean and 1 / sqrt(variance + epsilon) of a block's groups, for each of their features."""
     for group in range(begin, end, width):
         _set_centre(x, sample, group, width, mean)
-    _sum_rows(x, sample, begin, end, mean, scratch, root)
+    _sum_rows(False, x, x, sample, begin, end, mean, scratch, root)
     count = np.float32(x.shape[1]) * np.float32(width)
     for group in range(begin, end, width):
         one, two = np.float32(0), np.float32(0)
@@ -106,31 +114,6 @@ def groups(part, parts, x, scale, offset, epsilon, width, block, y, mean, root, 
                 y[sample, row, f] = level * root[sample, f] + offset[f]
 
 
-@inlined
-def _sum_gradient_rows(g, x, sample, begin, end, mean, one, two):
-    """Sums of a block's features over the rows: of g, and of g * (x - mean)."""
-    rows, step = np.uintp(x.shape[1]), np.uintp(4)
-    for f in range(begin, end):
-        one[sample, f] = 0
-        two[sample, f] = 0
-    unrolled_end = rows // step * step
-    for row in range(np.uintp(0), unrolled_end, step):
-        second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)
-        for f in range(begin, end):
-            c = mean[sample, f]
-            p, q = g[sample, row, f], g[sample, second, f]
-            r, s = g[sample, third, f], g[sample, fourth, f]
-            one[sample, f] += (p + q) + (r + s)
-            left = p * (x[sample, row, f] - c) + q * (x[sample, second, f] - c)
-            right = r * (x[sample, third, f] - c) + s * (x[sample, fourth, f] - c)
-            two[sample, f] += left + right
-    for row in range(unrolled_end, rows):
-        for f in range(begin, end):
-            p = g[sample, row, f]
-            one[sample, f] += p
-            two[sample, f] += p * (x[sample, row, f] - mean[sample, f])
-
-
 @by_parts(
     CUBE, CUBE, VECTOR, float32, int64, int64, CUBE, *[MATRIX] * 6, exact=True, apart=True
 )  # fmt: skip
@@ -149,7 +132,7 @@ def groups_gradient(
     for unit in range(first, last):
         sample, begin, end = _block_of(unit, blocks, size, features)
         _set_moments(x, sample, begin, end, step, epsilon, mean, root, by_scale)
-        _sum_gradient_rows(g, x, sample, begin, end, mean, by_offset, by_scale)
+        _sum_rows(True, g, x, sample, begin, end, mean, by_offset, by_scale)
         for group in range(begin, end, step):
             along, total, factor = np.float32(0), np.float32(0), root[sample, group]
             for f in range(group, group + step):

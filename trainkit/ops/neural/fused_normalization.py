@@ -35,7 +35,8 @@ def _statistics_axes(axis: Axes, rank: int, over_batch: bool) -> Axes:
     return tuple(i for i in range(rank) if i not in axis) if over_batch else axis
 
 
-def _parameter_shape(x: Any, axis: Axes) -> Dims:
+def parameter_shape(x: Any, axis: Axes) -> Dims:
+    """The shape in which sizes along `axis` broadcast against `x`."""
     return tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
 
 
@@ -127,7 +128,7 @@ def fused_normalization(
     What is not centred is divided by its root mean square; that is for samples, not for batches.
     """
     _check_parameters(x, scale, offset, axis)
-    shape = _parameter_shape(x, axis)
+    shape = parameter_shape(x, axis)
     y, centre, spread = norm_reference.normalized(
         xp,
         widen_halves(x),
@@ -198,7 +199,7 @@ def fused_normalization_gradient(
     `by_mean` and `by_variance` are the gradients by the moments that a batch gives beside its
     result.
     """
-    shape, dtype = _parameter_shape(x, axis), _vector_dtype(x, scale)
+    shape, dtype = parameter_shape(x, axis), _vector_dtype(x, scale)
     floats = widen_halves(g)
     scale, by_mean, by_variance = (
         None if v is None else widen_halves(v).reshape(shape) for v in (scale, by_mean, by_variance)
@@ -228,7 +229,7 @@ def _formula(
     x = cast(x, _vector_dtype(x, scale))
     axes = _statistics_axes(axis, rank, over_batch)
     shape = tuple(
-        -1 if len(axis) == 1 and i in axis else n for i, n in enumerate(_parameter_shape(x, axis))
+        -1 if len(axis) == 1 and i in axis else n for i, n in enumerate(parameter_shape(x, axis))
     )
     if centred:
         centre, spread = mean(x, axes, True), var(x, axes, True)

@@ -12,7 +12,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, WHOLE_KERNEL, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import widen_halves
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.shaping import reshape
@@ -20,6 +20,8 @@ from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, multiply, rsqrt, square, subtract
 from trainkit.ops.math.reductions import mean
+from trainkit.ops.neural.fused_normalization import parameter_shape
+from trainkit.ops.neural.standardization import is_one_kernel, standardized
 
 
 def _group_sizes(sizes: Any, axis: int, groups: int) -> tuple[Any, ...]:
@@ -32,9 +34,11 @@ def _axes_of_groups(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(1, rank + 1) if i != axis)
 
 
-def _feature_shape(x: Any, axis: int) -> Dims:
-    """The shape in which a vector of features broadcasts against `x`."""
-    return tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
+def _group_vector(vector: Array | None, x: Array, axis: int, groups: int) -> Array | None:
+    """A number for each feature as it broadcasts against what is grouped."""
+    if vector is None:
+        return None
+    return widen_halves(vector).reshape(_group_sizes(parameter_shape(x, (axis,)), axis, groups))
 
 
 @primitive(
@@ -59,13 +63,15 @@ def grouped_normalization(
     Source: Wu and He 2018, arXiv:1803.08494.
     """
     floats = widen_halves(x).reshape(_group_sizes(x.shape, axis, groups))
-    over = _axes_of_groups(x.ndim, axis)
-    y: Array = norm_reference.normalized(xp, floats, None, None, over, epsilon)[0].reshape(x.shape)
-    if scale is not None:
-        y *= widen_halves(scale).reshape(_feature_shape(x, axis))
-    if offset is not None:
-        y += widen_halves(offset).reshape(_feature_shape(x, axis))
-    return y.astype(x.dtype, copy=False)
+    y: Array = norm_reference.normalized(
+        xp,
+        floats,
+        _group_vector(scale, x, axis, groups),
+        _group_vector(offset, x, axis, groups),
+        _axes_of_groups(x.ndim, axis),
+        epsilon,
+    )[0]
+    return y.reshape(x.shape).astype(x.dtype, copy=False)
 
 
 def _gradient_rule(g: Spec, x: Spec, scale: Any, *, axis: int, **settings: Any) -> Any:
@@ -91,21 +97,29 @@ def grouped_normalization_gradient(
     epsilon: float,
 ) -> Any:
     """Gradients of a grouped normalization by x, scale and offset."""
-    sizes, outer = _group_sizes(x.shape, axis, groups), tuple(i for i in range(x.ndim) if i != axis)
-    upstream = widen_halves(g)
-    weighted = upstream
-    if scale is not None:
-        weighted = upstream * widen_halves(scale).reshape(_feature_shape(x, axis))
-    floats = widen_halves(x).reshape(sizes)
-    over = _axes_of_groups(x.ndim, axis)
-    result, _ = norm_reference.normalized_gradient(
-        xp, weighted.reshape(sizes), floats, None, None, None, over, epsilon
+    sizes, upstream = _group_sizes(x.shape, axis, groups), widen_halves(g)
+    result, product = norm_reference.normalized_gradient(
+        xp,
+        upstream.reshape(sizes),
+        widen_halves(x).reshape(sizes),
+        _group_vector(scale, x, axis, groups),
+        None,
+        None,
+        _axes_of_groups(x.ndim, axis),
+        epsilon,
     )
-    normal = norm_reference.normalized(xp, floats, None, None, over, epsilon)[0]
-    sums = (upstream * normal.reshape(x.shape)).sum(axis=outer), upstream.sum(axis=outer)
+    outer = tuple(i for i in range(x.ndim) if i != axis)
+    sums = product.reshape(x.shape).sum(axis=outer), upstream.sum(axis=outer)
     dtype = (x if scale is None else scale).dtype
     vectors = [part.astype(dtype, copy=False) for part in sums]
     return result.reshape(x.shape).astype(x.dtype, copy=False), *vectors
+
+
+def _scale(y: Tensor, scale: Any, offset: Any, axis: int) -> Tensor:
+    sizes = parameter_shape(y, (axis,))
+    if scale is not None:
+        y = multiply(y, reshape(scale, sizes))
+    return y if offset is None else add(y, reshape(offset, sizes))
 
 
 def _formula(
@@ -116,10 +130,7 @@ def _formula(
     grouped = reshape(x, _group_sizes(dims, axis, groups))
     deviation = subtract(grouped, mean(grouped, over, True))
     factor = rsqrt(add(mean(square(deviation), over, True), epsilon))
-    y: Tensor = reshape(multiply(deviation, factor), dims)
-    if scale is not None:
-        y = multiply(y, reshape(scale, _feature_shape(x, axis)))
-    return y if offset is None else add(y, reshape(offset, _feature_shape(x, axis)))
+    return _scale(reshape(multiply(deviation, factor), dims), scale, offset, axis)
 
 
 def _joint(g: Tensor, y: Any, x: Tensor, scale: Any, offset: Any, **settings: Any) -> Any:
@@ -140,3 +151,27 @@ def _second(gg: Any, y: Any, g: Tensor, x: Tensor, scale: Any, **settings: Any) 
 grouped_normalization.joint_gradient(_joint)
 grouped_normalization.declare(residuals=frozenset({0, 1}))
 grouped_normalization_gradient.joint_gradient(_second)
+
+
+def group_normalization(
+    x: Tensor, scale: Any, offset: Any, axis: int, groups: int, epsilon: float
+) -> Tensor:
+    """Each sample within groups, by the kernel of a device that standardizes, or in one operation.
+
+    Args:
+        x: tensor of floats, whose features are known.
+        scale: (features,), or `None`.
+        offset: (features,), or `None`.
+        axis: that of the features, from 0 on.
+        groups: of which their number is a multiple.
+        epsilon: added to variances.
+    """
+    if not is_one_kernel(x):
+        y: Tensor = grouped_normalization(
+            x, scale, offset, axis=axis, groups=groups, epsilon=epsilon
+        )
+        return y
+    dims, over = shape_of(x), _axes_of_groups(len(x.shape), axis)
+    grouped = reshape(x, _group_sizes(dims, axis, groups))
+    normal = reshape(standardized(grouped, axis=over, epsilon=epsilon), dims)
+    return _scale(normal, scale, offset, axis)

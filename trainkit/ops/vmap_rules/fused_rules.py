@@ -18,6 +18,7 @@ from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.fused_normalization import (
     fused_normalization,
     fused_normalization_gradient,
+    parameter_shape,
 )
 from trainkit.ops.neural.group_normalization import (
     grouped_normalization,
@@ -53,17 +54,45 @@ def _with_items_axis(settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "axis": (0, *_move_up(settings)["axis"])}
 
 
-def _for_features(parameter: Any, x: Any, axis: tuple[int, ...]) -> Any:
+def _for_features(parameter: Any, x: Any, axis: Any) -> Any:
     """A parameter with axes of size 1 where `x` has others than its features."""
-    return reshape(parameter, tuple(n if i in axis else 1 for i, n in enumerate(x.shape)))
+    return reshape(parameter, parameter_shape(x, _axes(axis)))
 
 
-@by_formula
-def _scaled_apart(x: Any, scale: Any, offset: Any, **settings: Any) -> Any:
-    y = fused_normalization(x, None, None, **settings)
-    if scale is not None:
-        y = multiply(y, _for_features(scale, x, settings["axis"]))
-    return y if offset is None else add(y, _for_features(offset, x, settings["axis"]))
+def _axes(axis: int | tuple[int, ...]) -> tuple[int, ...]:
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
+def _scaling_rule(normalization: Any) -> Any:
+    """The rule of a normalization whose items differ in how they are scaled."""
+
+    @by_formula
+    def rule(x: Any, scale: Any, offset: Any, **settings: Any) -> Any:
+        y = normalization(x, None, None, **settings)
+        if scale is not None:
+            y = multiply(y, _for_features(scale, x, settings["axis"]))
+        return y if offset is None else add(y, _for_features(offset, x, settings["axis"]))
+
+    return rule
+
+
+def _vector_sums(normalization: Any) -> Any:
+    """The gradients by scale and offset of a normalization of each sample, for one item."""
+
+    def sums(g: Any, x: Any, **settings: Any) -> Any:
+        axes = _axes(settings["axis"])
+        outer = tuple(i for i in range(len(x.shape)) if i not in axes)
+        normal = normalization(x, None, None, **settings)
+        return total(multiply(g, normal), outer), total(g, outer)
+
+    return sums
+
+
+_scaled_apart, _scale_groups = map(_scaling_rule, (fused_normalization, grouped_normalization))
+_sums_of_one, _sums_of_groups_of_one = map(
+    _vector_sums, (fused_normalization, grouped_normalization)
+)
+_sums, _sums_of_groups = map(by_formula, (_sums_of_one, _sums_of_groups_of_one))
 
 
 @fused_normalization_gradient.batch_by
@@ -85,29 +114,11 @@ def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
     return primitive.op(*operands, **_move_up(settings))[0], by_scale, by_offset
 
 
-def _sums_of_one(g: Any, x: Any, **settings: Any) -> Any:
-    """The gradients by scale and offset of a normalization of layers."""
-    outer = tuple(i for i in range(len(x.shape)) if i not in settings["axis"])
-    normal = fused_normalization(x, None, None, **settings)
-    return total(multiply(g, normal), outer), total(g, outer)
-
-
-_sums = by_formula(_sums_of_one)
-
-
 @grouped_normalization.batch_by
 def _stack_in_groups(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """Items are further samples, which are scaled apart where the items differ in that."""
     differs = any(isinstance(v, ItemStack) for v in inputs[1:])
     return (_scale_groups if differs else folded(0))(primitive, inputs, settings, count)
-
-
-@by_formula
-def _scale_groups(x: Any, scale: Any, offset: Any, *, axis: int, **settings: Any) -> Any:
-    y = grouped_normalization(x, None, None, axis=axis, **settings)
-    if scale is not None:
-        y = multiply(y, _for_features(scale, x, (axis,)))
-    return y if offset is None else add(y, _for_features(offset, x, (axis,)))
 
 
 @grouped_normalization_gradient.batch_by
@@ -122,20 +133,10 @@ def _gradient_stack_in_groups(primitive: Any, inputs: Any, settings: Any, count:
 
 
 @by_formula
-def _gradient_of_scales(g: Any, x: Any, scale: Any, *, axis: int, **settings: Any) -> Any:
-    weighted = multiply(g, _for_features(scale, x, (axis,)))
-    by_x = grouped_normalization_gradient(weighted, x, None, axis=axis, **settings)[0]
-    return by_x, *_sums_of_item(g, x, axis=axis, **settings)
-
-
-def _sums_of_item(g: Any, x: Any, *, axis: int, **settings: Any) -> Any:
-    """The gradients by scale and offset of a grouped normalization."""
-    outer = tuple(i for i in range(len(x.shape)) if i != axis)
-    normal = grouped_normalization(x, None, None, axis=axis, **settings)
-    return total(multiply(g, normal), outer), total(g, outer)
-
-
-_sums_of_groups = by_formula(_sums_of_item)
+def _gradient_of_scales(g: Any, x: Any, scale: Any, **settings: Any) -> Any:
+    weighted = multiply(g, _for_features(scale, x, settings["axis"]))
+    by_x = grouped_normalization_gradient(weighted, x, None, **settings)[0]
+    return by_x, *_sums_of_groups_of_one(g, x, **settings)
 
 
 # ------------------------------------------------------------------ recurrence
