@@ -370,6 +370,10 @@ _FLAT = {
     "relu layer": lambda x: tk.layers.ReLU(max_value=1.5, negative_slope=0.1)(x),
     "dense": lambda x: dense(x, tk.ones((3, 2)), tk.zeros(2), activation="relu"),
     "max_pool": lambda x: tk.nn.max_pool2d(x[None, ..., None], 2, 1, "VALID"),
+    "relu6": tk.nn.relu6,
+    "leaky_relu": tk.nn.leaky_relu,
+    "steep leaky_relu": lambda x: tk.nn.leaky_relu(x, alpha=2.0),
+    "hard_sigmoid": tk.ops.hard_sigmoid,
 }
 
 
@@ -389,3 +393,42 @@ def test_the_second_derivative_of_a_rectifier_and_of_a_maximum_is_zeros(name, co
     result = (tk.function(second) if compiled else second)(x)
     assert result is not None
     np.testing.assert_array_equal(result, np.zeros((2, 3)))
+
+
+def test_the_second_derivative_at_the_corner_of_elu_is_that_of_the_line():
+    x = tk.constant([-1.0, 0.0, 1.0])
+    with tk.GradientTape() as outer:
+        outer.watch(x)
+        with tk.GradientTape() as inner:
+            inner.watch(x)
+            y = tk.nn.elu(x)
+        slope = inner.gradient(y, x)
+    np.testing.assert_allclose(outer.gradient(slope, x), [np.exp(-1.0), 0.0, 0.0], rtol=1e-6)
+
+
+def test_hessians_of_lengths_are_symmetric_where_a_first_derivative_is_0():
+    x, direction = tk.constant([0.0, 0.3, 0.5]), tk.constant([1.0, 0.0, 0.0])
+    with tk.GradientTape() as outer:
+        outer.watch(x)
+        with tk.GradientTape() as inner:
+            inner.watch(x)
+            y = tk.reduce_sum(tk.math.l2_normalize(x) * direction)
+        slope = inner.gradient(y, x)
+    hessian = outer.jacobian(slope, x).numpy()
+    length = np.sqrt(0.34)
+    np.testing.assert_allclose(hessian[0], -np.array([0.0, 0.3, 0.5]) / length**3, rtol=1e-5)
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("root", [tk.sqrt, tk.math.rsqrt])
+def test_roots_pass_nothing_at_0_where_nothing_comes_and_their_slope_otherwise(root):
+    x, weight = tk.constant([0.0, 4.0]), tk.constant([0.0, 0.0])
+    with tk.GradientTape() as outer:
+        outer.watch(weight)
+        with tk.GradientTape() as inner:
+            inner.watch(x)
+            y = tk.reduce_sum(weight * root(x))
+        g = inner.gradient(y, x)
+    np.testing.assert_array_equal(g, [0.0, 0.0])
+    slope = 0.25 if root is tk.sqrt else -1 / 16
+    np.testing.assert_allclose(outer.gradient(g, weight)[1], slope, rtol=1e-6)

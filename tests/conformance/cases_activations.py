@@ -12,6 +12,21 @@ KINKS = [-3, -1, -0.5, 0, 0.5, 1, 3]
 CASES = [
     case("relu", ops.relu, away_from(KINKS, 3, 4)),
     case("relu_gradient", activations.relu_gradient, normal(3, 4), away_from([0], 3, 4)),
+    case(
+        "keep_between",
+        activations.keep_between,
+        normal(10),
+        away_from([-1, 2], 10),
+        low=-1.0,
+        high=2.0,
+    ),
+    case(
+        "leaky_relu_gradient",
+        activations.leaky_relu_gradient,
+        normal(8),
+        away_from([0], 8),
+        negative_slope=0.3,
+    ),
     case("relu6", ops.relu6, away_from([0, 6], 10, low=-3, high=9)),
     case("leaky_relu", ops.leaky_relu, away_from(KINKS, 8), negative_slope=0.3),
     case("sigmoid", ops.sigmoid, normal(3, 4), order=3),

@@ -12,7 +12,9 @@ from trainkit.core.dispatch.eval_shape import result_specs
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec, unchanged
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.ops.math.complex_parts import real
 from trainkit.ops.math.elementwise import cast, multiply, square
+from trainkit.ops.math.reductions import sum as sum_of
 from trainkit.ops.math.rounding import floor
 
 CASES = all_cases()
@@ -101,6 +103,7 @@ def attempt(function, *args, **kwargs):
 FLOATS_ALONE = {
     *("softmax_gradient", "log_softmax_gradient", "silu_gradient", "elu_gradient"),
     *("selu_gradient", "hard_silu_gradient", "spread", "irfft_transposed", "square_sum"),
+    "leaky_relu_gradient",
 }
 """Steps of gradients and of lengths, which are never given anything else."""
 
@@ -156,6 +159,43 @@ def test_gradient_has_shape_and_dtype_of_input(case):
             g = tape.gradient(targets, x)
             if g is not None:
                 assert (tuple(g.shape), g.dtype) == (tuple(x.shape), x.dtype)
+
+
+def slopes_by_weights(case, inputs, weights):
+    """Derivatives by `weights` of a sum of the gradients that they send back through a call."""
+    rng = np.random.default_rng(1)
+    moved = [x for x in inputs if isinstance(x, Tensor) and x.dtype.is_differentiable]
+    with GradientTape() as outer:
+        outer.watch(weights)
+        with GradientTape() as inner:
+            inner.watch(moved)
+            results = nest.flatten(case.op(*inputs, **case.settings))
+            results = [y for y in results if y.dtype.is_differentiable]
+        sent = inner.gradient(results, moved, output_gradients=weights)
+        directions = [convert_to_tensor(rng.normal(size=x.shape)) for x in moved]
+        total = [
+            sum_of(multiply(real(g), d))
+            for g, d in zip(sent, directions, strict=True)
+            if g is not None
+        ]
+    return outer.gradient(total, weights)
+
+
+@TABLE
+def test_gradients_depend_on_what_comes_from_above_where_that_is_0_too(case):
+    # A gradient is linear in it: its derivatives are the same at 0, where second derivatives are
+    # lost if a rule leaves out what it would only multiply by 0.
+    inputs = tensors_of(case)
+    results = nest.flatten(case.op(*inputs, **case.settings))
+    results = [y for y in results if y.dtype.is_differentiable]
+    rng = np.random.default_rng(0)
+    random = [cast(convert_to_tensor(rng.normal(size=y.shape)), y.dtype) for y in results]
+    expected = slopes_by_weights(case, inputs, random)
+    for zeros in ([w * 0.0 for w in random], [w * cast(real(w) > 0, w.dtype) for w in random]):
+        for a, b in zip(expected, slopes_by_weights(case, inputs, zeros), strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-8)
 
 
 # A loop over a dataset has a rule only to say that gradients stop there; a sum over replicas takes

@@ -259,6 +259,18 @@ def test_a_reduction_that_is_changed_later_may_be_that_of_tensorflow():
     assert loss.reduction == "sum_over_batch_size"
 
 
+def test_huber_is_curved_where_nothing_is_wrong():
+    y = tk.constant([[1.0, 0.5, 3.0]])
+    with tk.GradientTape() as outer:
+        outer.watch(y)
+        with tk.GradientTape() as inner:
+            inner.watch(y)
+            loss = tk.losses.huber([[1.0, 0.0, 0.0]], y)
+        slope = inner.gradient(loss, y)
+    np.testing.assert_allclose(slope, [[0.0, 0.5 / 3, 1.0 / 3]], rtol=1e-6)
+    np.testing.assert_allclose(outer.gradient(slope, y), [[1 / 3, 1 / 3, 0.0]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("delta", [0, -1.0, float("nan")])
 def test_huber_asks_for_a_delta_above_0(delta):
     with pytest.raises(ValueError, match="huber: delta must be above 0"):

@@ -119,8 +119,10 @@ def huber(y_true: TensorLike, y_pred: TensorLike, delta: float = 1.0) -> Tensor:
     """
     check_bound("huber: delta", delta)
     y_true, y_pred = aligned("huber", y_true, y_pred)
-    size = ops.absolute(y_true - y_pred)
-    curve = ops.where(size <= delta, 0.5 * ops.square(size), delta * size - 0.5 * delta * delta)
+    error = y_pred - y_true
+    size = ops.absolute(error)
+    # of the error itself: the slope of its size is 0 where the error is, and hides the curvature
+    curve = ops.where(size <= delta, 0.5 * ops.square(error), delta * size - 0.5 * delta * delta)
     return ops.mean(curve, axis=-1)
 
 

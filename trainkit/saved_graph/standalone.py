@@ -5373,10 +5373,18 @@ def _relu6(x):
     return _relu6_of_elementwise_reference(x)
 
 
+def _keep_between(g, x, *, low, high):
+    return np.where(np.logical_and(x > low, x < high), g, 0)
+
+
 def _leaky_relu(x, *, negative_slope):
     if 0 < negative_slope <= 1:
         return _leaky_relu_of_elementwise_reference(x, negative_slope=negative_slope)
     return np.where(x > 0, x, x * negative_slope)
+
+
+def _leaky_relu_gradient(g, x, *, negative_slope):
+    return np.where(x > 0, g, g * negative_slope)
 
 
 def _sigmoid(x):
@@ -7187,12 +7195,12 @@ OPERATIONS.update(
         gru gru_gradient hard_shrink hard_sigmoid hard_silu hard_silu_gradient hard_tanh
         hash_buckets histogram i0 i0e i1 i1e identity ifft ifft_transposed igamma igamma_slope
         igammac imag in_top_k int8_product inv irfft irfft_transposed isclose isin isneginf isposinf
-        keep_where leaky_relu lgamma linear_recurrence linspace log_sigmoid log_softmax
-        log_softmax_gradient logaddexp logsumexp lstm lstm_gradient lu_factor matmul max max_pool
-        max_pool_gradient max_pool_pick max_pool_with_argmax mean min mish mod ndtri
-        no_gradient_here nonzero number_tokens one_hot ones_like optimization_barrier overlap_add
-        pad pad_sum padded_like patches_sum philox_binomial philox_categorical philox_gamma
-        philox_integers philox_integers_between philox_kept philox_mask philox_normal
+        keep_between keep_where leaky_relu leaky_relu_gradient lgamma linear_recurrence linspace
+        log_sigmoid log_softmax log_softmax_gradient logaddexp logsumexp lstm lstm_gradient
+        lu_factor matmul max max_pool max_pool_gradient max_pool_pick max_pool_with_argmax mean min
+        mish mod ndtri no_gradient_here nonzero number_tokens one_hot ones_like optimization_barrier
+        overlap_add pad pad_sum padded_like patches_sum philox_binomial philox_categorical
+        philox_gamma philox_integers philox_integers_between philox_kept philox_mask philox_normal
         philox_permutation philox_poisson philox_state philox_truncated_normal philox_uniform pinv
         pivots_to_permutation polygamma positions_from_start prod put_item put_item_at qr quantile
         quantile_gather quantile_spread real reciprocal rectified_gradient relu relu6 relu_gradient

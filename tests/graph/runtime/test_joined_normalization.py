@@ -69,7 +69,7 @@ def test_the_bits_are_those_of_two_operations(rng, behind, shape, vectors, momen
     done = names(run, *given)
     assert done.count("rectified_normalization") == 1
     assert done.count("rectified_normalization_gradient") == 1
-    assert not {"relu", "relu6", "keep_where", "relu_gradient"} & set(done)
+    assert not {"relu", "relu6", "keep_between", "relu_gradient"} & set(done)
 
 
 @pytest.mark.parametrize("behind", ["relu", "relu6"])

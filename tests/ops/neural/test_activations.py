@@ -193,3 +193,16 @@ def test_the_jacobian_of_gelu_is_diagonal(device, dtype, approximate):
         y = tk.nn.gelu(x, approximate=approximate)
     slopes = tape.gradient(y, x)
     np.testing.assert_allclose(tape.jacobian(y, x).numpy(), np.diag(slopes.numpy()), rtol=1e-6)
+
+
+def test_slopes_at_the_limits_are_those_of_keras():
+    x = tk.constant([-3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
+    for op, slopes in (
+        (tk.ops.hard_tanh, [0, 1, 1, 1, 0, 0]),
+        (tk.ops.hard_sigmoid, [0, 1 / 6, 1 / 6, 1 / 6, 0, 0]),
+        (tk.ops.relu6, [0, 0, 0, 1, 1, 0]),
+    ):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = op(x)
+        np.testing.assert_allclose(tape.gradient(y, x), slopes, rtol=1e-6)

@@ -24,9 +24,7 @@ from trainkit.graph.ir.passes import rebuild
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.normalization import norm_tuned
 from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6, Rectifier
-from trainkit.ops.math.comparisons import greater, less, logical_and
-from trainkit.ops.math.elementwise import keep_where
-from trainkit.ops.neural.activations import relu, relu6, relu_gradient
+from trainkit.ops.neural.activations import keep_between, relu, relu6, relu_gradient
 from trainkit.ops.neural.fused_normalization import (
     fused_normalization,
     fused_normalization_gradient,
@@ -44,6 +42,8 @@ _JOINED = Semantics(
 )
 RECTIFIERS = {relu.primitive: RELU, relu6.primitive: RELU6}
 """By operation, what a kernel of several does in its place."""
+_LIMITS = {"low": RELU6.low, "high": RELU6.high}
+"""The settings of the gradient of `relu6`."""
 
 
 class JoinedOperation:
@@ -149,8 +149,7 @@ def _backward(
     if rectifier is RELU:
         g = relu_gradient.primitive.kernel(xp, g, z)
     elif rectifier is RELU6:
-        # strictly between the limits, as the gradient of `relu6` is traced
-        g = keep_where.primitive.kernel(xp, g, (z > 0) & (z < rectifier.high))
+        g = keep_between.primitive.kernel(xp, g, z, **_LIMITS)
     # the plain gradient finds the moments anew
     return fused_normalization_gradient.primitive.kernel(xp, g, x, *operands, **settings)
 
@@ -252,11 +251,8 @@ class _Pass:
         behind = [RECTIFIERS[r.primitive] for r in readers if r.primitive in RECTIFIERS]
         if id(y) in self._results or len(behind) != 1:
             return NONE
-        others = [r for r in readers if r.primitive not in RECTIFIERS]
-        # Comparisons of the input of relu6 with the limits have the answers that its result gives.
         # Gradients of both rectifiers ask the result: any other reader needs the input.
-        is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
-        return behind[0] if is_read or not others else NONE
+        return behind[0] if len(readers) == 1 else NONE
 
     def _normalize_by(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         rectifier = self._rectifiers[node]
@@ -308,32 +304,13 @@ def joined_call(
     return call
 
 
-def _compares(node: Node, y: GraphTensor) -> bool:
-    """Whether a node compares `y` with a limit of a rectifier that has a ceiling."""
-    if not node.inputs or node.inputs[0] is not y:
-        return False
-    bounds = {greater.primitive: RELU6.low, less.primitive: RELU6.high}
-    return node.primitive in bounds and _is_number(node.inputs[1], bounds[node.primitive])
-
-
-def _is_number(x: Any, number: float) -> bool:
-    if not isinstance(x, GraphTensor):
-        return type(x) in (int, float) and bool(x == number)
-    if x.node.kind != "constant" or tuple(x.shape) != ():
-        return False
-    return bool(np.asarray(x.node.value._array) == number)
-
-
 def _before_choice(g: GraphTensor, z: GraphTensor, rectifier: Rectifier) -> GraphTensor | None:
     """The gradient of which a rectifier with the result `z` passed `g`, else `None`."""
     node = g.node
     if rectifier is RELU:
-        passed = node.primitive is relu_gradient.primitive and node.inputs[1] is z
-        return node.inputs[0] if passed else None
-    if rectifier is not RELU6 or node.primitive is not keep_where.primitive:
-        return None
-    mask = node.inputs[1].node
-    both = mask.inputs if mask.primitive is logical_and.primitive else ()
-    # both limits, in either order; with one alone it is a choice of the user's
-    sides = {x.node.primitive for x in both if _compares(x.node, z)}
-    return node.inputs[0] if len(sides) == 2 else None
+        passed = node.primitive is relu_gradient.primitive
+    elif rectifier is RELU6:
+        passed = node.primitive is keep_between.primitive and node.settings == _LIMITS
+    else:
+        passed = False
+    return node.inputs[0] if passed and node.inputs[1] is z else None

@@ -49,6 +49,7 @@ from trainkit.ops.math.comparisons import (
     equal,
     greater,
     greater_equal,
+    isnan,
     less_equal,
     logical_not,
     logical_or,
@@ -449,7 +450,8 @@ tanh.declare(residuals=frozenset({RESULT}))
 # ------------------------------------------------------------------ choice
 
 
-_kept_by_kernel = elementwise_tuned.by_dtype(elementwise_tuned.keep_where)
+kept_by_kernel = elementwise_tuned.by_dtype(elementwise_tuned.keep_where)
+"""Numbers where a mask, which comes first, is true, and 0 elsewhere; or `None`."""
 
 
 def _kept_on_gpu(xp: ArrayModule, x: Array, mask: Array) -> Array:
@@ -461,7 +463,7 @@ def _kept_on_gpu(xp: ArrayModule, x: Array, mask: Array) -> Array:
     shapes.unchanged_number,
     semantics=ELEMENTWISE,
     tuned=elementwise_tuned.keep_where.facet(
-        lambda x, mask: _kept_by_kernel(mask, x), on_gpu=(_kept_on_gpu,)
+        lambda x, mask: kept_by_kernel(mask, x), on_gpu=(_kept_on_gpu,)
     ),
 )
 def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
@@ -473,8 +475,11 @@ keep_where.gradients(lambda g, y, x, mask: keep_where(g, mask), None)
 
 
 def _if_any(slope: Any, g: Any) -> Any:
-    """`slope` where the gradient from above, `g`, is not 0, and 0 elsewhere."""
-    return keep_where(slope, not_equal(g, 0))
+    """`slope`, and 0 in place of NaN where the gradient from above, `g`, is 0.
+
+    Where `slope` is a number it stays, 0 as it is: its derivative by `g` is not 0.
+    """
+    return keep_where(slope, logical_or(not_equal(g, 0), logical_not(isnan(slope))))
 
 
 maximum = ufunc(

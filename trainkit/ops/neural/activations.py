@@ -16,7 +16,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
-from trainkit.ops.math.comparisons import greater, less, logical_and
+from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -24,6 +24,7 @@ from trainkit.ops.math.elementwise import (
     divide,
     exp,
     keep_where,
+    kept_by_kernel,
     minimum,
     multiply,
     rsqrt,
@@ -89,8 +90,31 @@ def relu6(xp: ArrayModule, x: Array) -> Array:
     return elementwise_reference.relu6(xp, x)
 
 
+def _kept_between(xp: ArrayModule, g: Array, x: Array, *, low: float, high: float) -> Array:
+    # CuPy chooses between float32 where bfloat16 is given
+    return keep_between.primitive.body(xp, g, x, low=low, high=high).astype(g.dtype, copy=False)
+
+
+@primitive(
+    shapes.unchanged_number,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.keep_where.facet(
+        lambda g, x, *, low, high: kept_by_kernel((x > low) & (x < high), g),
+        on_gpu=(_kept_between,),
+    ),
+)
+def keep_between(xp: ArrayModule, g: Array, x: Array, *, low: float, high: float) -> Array:
+    """`g` where `x` lies strictly between two limits, 0 elsewhere: the gradient of a ramp."""
+    return xp.where(xp.logical_and(x > low, x < high), g, 0)
+
+
+keep_between.gradients(
+    lambda h, out, g, x, **limits: keep_between(h, x, **limits),
+    lambda h, out, g, x, **limits: late_ops.zeros_like(x, dtype=None),
+)
+
 # the result lies between the limits where the input does, so a tape need not keep both
-relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(y, 0), less(y, 6))))
+relu6.gradients(lambda g, y, x: keep_between(g, y, low=0.0, high=6.0))
 relu6.declare(residuals=frozenset({RESULT}))
 
 
@@ -111,9 +135,31 @@ def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
     return xp.where(x > 0, x, x * negative_slope)
 
 
-_leaky_relu.gradients(
-    lambda g, y, x, *, negative_slope: where(greater(x, 0), g, multiply(g, negative_slope))
+def _leaky_gradient_on_gpu(xp: ArrayModule, g: Array, x: Array, *, negative_slope: float) -> Array:
+    # CuPy chooses between float32 where bfloat16 is given
+    result = leaky_relu_gradient.primitive.body(xp, g, x, negative_slope=negative_slope)
+    return result.astype(g.dtype, copy=False)
+
+
+@primitive(
+    shapes.unchanged,
+    promotion=FLOATS,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.where.facet(
+        lambda g, x, *, negative_slope: elementwise_tuned.choose(x > 0, g, g * negative_slope),
+        on_gpu=(_leaky_gradient_on_gpu,),
+    ),
 )
+def leaky_relu_gradient(xp: ArrayModule, g: Array, x: Array, *, negative_slope: float) -> Array:
+    """`g` where `x` is above 0, negative_slope * g elsewhere."""
+    return xp.where(x > 0, g, g * negative_slope)
+
+
+leaky_relu_gradient.gradients(
+    lambda h, out, g, x, **slope: leaky_relu_gradient(h, x, **slope),
+    lambda h, out, g, x, **slope: late_ops.zeros_like(x, dtype=None),
+)
+_leaky_relu.gradients(lambda g, y, x, **slope: leaky_relu_gradient(g, x, **slope))
 
 
 def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Tensor:
@@ -225,7 +271,7 @@ def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
     return elementwise_reference.hard_sigmoid(xp, x)
 
 
-hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3)), 1 / 6))
+hard_sigmoid.gradients(lambda g, y, x: multiply(keep_between(g, x, low=-3.0, high=3.0), 1 / 6))
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
@@ -257,7 +303,8 @@ def hard_tanh(xp: ArrayModule, x: Array) -> Array:
     return elementwise_reference.clip(xp, x, x_min=-1, x_max=1)
 
 
-hard_tanh.gradients(lambda g, y, x: keep_where(g, between(x, -1, 1)))
+# at the limits the slope is 1, as that of `clip` is
+hard_tanh.gradients(lambda g, y, x: keep_where(g, less_equal(absolute(x), 1)))
 
 
 def between(x: Any, low: float, high: float) -> Tensor:
@@ -282,7 +329,7 @@ def elu_gradient(xp: ArrayModule, g: Array, x: Array, *, alpha: float) -> Array:
 
 
 def _elu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor, *, alpha: float) -> Tensor:
-    bend = where(greater(x, 0), 0, multiply(exp(minimum(x, 0)), alpha))
+    bend = where(greater_equal(x, 0), 0, multiply(exp(minimum(x, 0)), alpha))
     return multiply(multiply(h, g), bend)
 
 
