@@ -207,6 +207,8 @@ def test_python_numbers_are_weak():
         (lambda: tk.constant(["a", 1]), tk.errors.InvalidArgumentError, "it holds int, str"),
         (lambda: tk.constant(object()), tk.errors.InvalidArgumentError, "it holds object"),
         (lambda: tk.constant([1.5], "int32"), TypeError, "can't be had as int32 without rounding"),
+        (lambda: tk.constant([1j], "float32"), TypeError, "as float32 without its imaginary parts"),
+        (lambda: tk.Variable([1.0]).assign([1j]), TypeError, "without its imaginary parts"),
         (lambda: tk.constant([300], "int8"), ValueError, "300 doesn't fit int8, which holds"),
         (
             lambda: tk.convert_to_tensor(tk.constant(1.0), "int32"),

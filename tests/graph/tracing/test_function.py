@@ -780,6 +780,13 @@ def test_arrays_get_the_dtype_of_the_input_signature(value):
     result = f(value)
     assert result.dtype == tk.float32
     assert result.numpy().tolist() == [2.0, 2.0]
+    for concrete in (
+        f.get_concrete_function(),
+        tk.function(lambda x: x * 2).get_concrete_function(tk.TensorSpec([2], tk.float32)),
+    ):
+        for result in (concrete(value), concrete(x=value)):
+            assert result.dtype == tk.float32
+            assert result.numpy().tolist() == [2.0, 2.0]
 
 
 def test_numbers_of_numpy_get_the_dtype_of_the_input_signature():
@@ -794,6 +801,8 @@ def test_numbers_of_numpy_get_the_dtype_of_the_input_signature():
     [
         (np.ones(2, np.complex64), "dtype float32, given .*complex64"),
         (1 + 2j, "dtype float32, given .*complex128"),
+        ([1 + 2j, 1.0], "dtype float32, given .*complex128"),
+        ([np.complex64(1 + 2j), 1.0], "without its imaginary parts"),
         (np.array(["a"]), "'x': .*is text"),
         (np.ones((2, 2)), r"given is shape \(2, 2\)"),
         (tk.constant([1.0], tk.float64), "dtype float32, given .*float64"),
@@ -804,3 +813,5 @@ def test_what_is_no_real_array_keeps_its_dtype(value, text):
     f = tk.function(lambda x: x, input_signature=[tk.TensorSpec([None], tk.float32)])
     with pytest.raises(TypeError, match=text):
         f(value)
+    with pytest.raises((TypeError, ValueError)):
+        f.get_concrete_function()(value)

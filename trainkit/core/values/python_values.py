@@ -62,6 +62,13 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
         raise TypeError(
             f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
         )
+    # arrays are cast as TensorFlow casts them, with NumPy's warning
+    is_array = isinstance(value, np.ndarray | np.generic)
+    if array.dtype.kind == "c" and dtype.is_floating and array.size and not is_array:
+        raise TypeError(
+            f"{short_text(value)} can't be had as {dtype.name} without its imaginary parts; pass "
+            "the real ones, or use tk.cast, which drops the others"
+        )
     return _as(array, dtype)
 
 

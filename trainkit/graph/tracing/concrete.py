@@ -19,7 +19,7 @@ from trainkit.core.values.python_values import short_text
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.graph import Graph, GraphTensor, replay
 from trainkit.graph.ir.watched_tensors import constants_of_parts, smooth_constants
-from trainkit.graph.tracing.signature import ById, Place, is_spec, is_tensor_like
+from trainkit.graph.tracing.signature import ById, Place, convert_argument, is_spec, is_tensor_like
 
 _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
@@ -351,7 +351,7 @@ def _outline(x: Any) -> str:
 
 
 def _fit(x: Any, symbol: GraphTensor, owner: ConcreteFunction) -> Any:
-    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x, dtype_hint=symbol.dtype)
+    tensor = x if isinstance(x, Tensor) else convert_argument(x, symbol.dtype)
     if tensor.dtype != symbol.dtype or not symbol.shape.is_compatible_with(tensor.shape):
         raise InvalidArgumentError(
             f"{owner.name}: the graph was made for {symbol.node.name!r} of shape "

@@ -15,10 +15,11 @@ import numpy as np
 
 from trainkit.core import nest
 from trainkit.core.devices import Device
-from trainkit.core.dtypes import BY_NUMPY
+from trainkit.core.dtypes import BY_NUMPY, DType
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_signatures import signature_of
+from trainkit.core.values.python_values import has_dtype
 
 VALUES = (bool, int, float, complex, str, bytes, type(None), range, TensorShape)
 
@@ -171,6 +172,18 @@ def is_tensor_like(x: Any) -> bool:
     if hasattr(type(x), "_is_variable"):
         return False
     return is_tensor(x) or isinstance(x, np.ndarray | np.generic) or is_spec(x)
+
+
+def convert_argument(x: Any, dtype: DType) -> Tensor:
+    """What is no tensor as one; NumPy's arrays and numbers, also in lists, in `dtype`."""
+    # Arrays are float64 and int64 by habit more than by choice, variables are not. Of what is
+    # complex a part would be lost, so that stays what it is.
+    if isinstance(x, np.ndarray | np.generic | complex):
+        lossless = dtype.is_complex or not np.iscomplexobj(x)
+        return convert_to_tensor(x, dtype if lossless else None)
+    if isinstance(x, list | tuple) and has_dtype(x):
+        return convert_to_tensor(x, dtype)
+    return convert_to_tensor(x, dtype_hint=dtype)
 
 
 class Arguments:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import nest
-from trainkit.core.dtypes import DType
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.core.values.python_values import has_dtype, short_text
+from trainkit.core.values.python_values import short_text
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.tracing.signature import (
     VALUES,
     ById,
     Differs,
+    convert_argument,
     is_spec,
     is_tensor_like,
     joined,
@@ -147,18 +147,6 @@ def signed(
     return (*positional, *args[len(specs) :]), {**by_name, **others}
 
 
-def _convert(x: Any, dtype: DType) -> Tensor:
-    """What is no tensor as one; NumPy's arrays and numbers, also in lists, in `dtype`."""
-    # Arrays are float64 and int64 by habit more than by choice, variables are not. Of what is
-    # complex a part would be lost, so that stays what it is.
-    if isinstance(x, np.ndarray | np.generic | complex):
-        lossless = dtype.is_complex or not np.iscomplexobj(x)
-        return convert_to_tensor(x, dtype if lossless else None)
-    if isinstance(x, list | tuple) and has_dtype(x):
-        return convert_to_tensor(x, dtype)
-    return convert_to_tensor(x, dtype_hint=dtype)
-
-
 def _fit(function: str, x: Any, spec: Any, name: str) -> Any:
     """One argument as its part of the input signature asks for it, nested like that."""
     if nest.is_nested(spec):
@@ -171,7 +159,7 @@ def _fit(function: str, x: Any, spec: Any, name: str) -> Any:
                 f"{short_text(x)}"
             ) from None
     try:
-        tensor = x if is_spec(x) or isinstance(x, Tensor) else _convert(x, spec.dtype)
+        tensor = x if is_spec(x) or isinstance(x, Tensor) else convert_argument(x, spec.dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{function}: {name!r}: {error}") from None
     alike = TensorShape(spec.shape).is_compatible_with(tensor.shape)
