@@ -1,5 +1,7 @@
 """What `fit` says of mistakes that are often made."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -126,6 +128,49 @@ def test_what_is_called_on_none_says_so_and_what_to_pass(name):
         asked(tk.ones((2, 3)))
     with pytest.raises(ValueError, match=r"'asked' \(\w+\) was called on None: pass it a tensor"):
         asked(None)
+
+
+_X = tk.ones((2, 4, 3))
+_NONE_AMONG_ARGUMENTS = {
+    "merging": (lambda: L.Add(name="asked"), ([_X, None],), "inputs[1]"),
+    "a list for one tensor": (lambda: L.Dense(1, name="asked"), ([None],), "inputs[0]"),
+    "attention": (lambda: L.MultiHeadAttention(2, 4, name="asked"), (_X, None), "value"),
+    "states": (lambda: L.LSTMCell(2, name="asked"), (_X[0], [None, None]), "states[0], states[1]"),
+}
+
+
+@pytest.mark.parametrize("name", _NONE_AMONG_ARGUMENTS)
+def test_none_among_the_arguments_of_a_layer_is_named(name):
+    make, args, places = _NONE_AMONG_ARGUMENTS[name]
+    text = rf"'asked' \(\w+\) was called with None as {re.escape(places)}: pass a tensor"
+    asked = make()
+    for _ in range(2):  # again after a first call that failed
+        with pytest.raises(ValueError, match=text):
+            asked(*args)
+    if name in ("merging", "attention"):
+        asked(*([_X, _X],) if name == "merging" else (_X, _X))
+        with pytest.raises(ValueError, match=text):
+            asked(*args)
+
+
+def test_none_for_an_argument_that_may_be_none_is_not_blamed():
+    class Holds(tk.Layer):
+        def call(self, x, mask=None):
+            return self.missing.shape
+
+    layer = Holds(name="asked")
+    layer.missing = None
+    with pytest.raises(AttributeError, match="NoneType"):
+        layer(_X, None)
+
+
+def test_none_in_place_of_targets_or_predictions_is_named():
+    loss = tk.losses.MeanSquaredError(name="asked")
+    for args, part in (((None, _X), "y_true"), ((_X, None), "y_pred")):
+        with pytest.raises(ValueError, match=f"loss 'asked' was called with None as {part}"):
+            loss(*args)
+        with pytest.raises(ValueError, match=r"can't make a tensor of None .*pass a number"):
+            tk.metrics.MeanSquaredError().update_state(*args)
 
 
 def test_the_outermost_that_was_called_on_none_is_named():

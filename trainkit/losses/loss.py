@@ -10,6 +10,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import dtypes, nest
 from trainkit.core.dispatch.trace_state import THREAD
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.masks import HELD, mask_of
 from trainkit.core.names import explain_attribute
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
@@ -166,9 +167,15 @@ class Loss(Configurable, family=LOSSES):
             A scalar, or with `reduction="none"` one value per sample.
 
         Raises:
+            InvalidArgumentError: targets or predictions are `None`.
             ShapeError: targets, predictions or weights do not fit each other.
             TypeError: `call` gave no tensor.
         """
+        if y_true is None or y_pred is None:
+            part = "y_pred" if y_pred is None else "y_true"
+            raise InvalidArgumentError(
+                f"loss {self.name!r} was called with None as {part}: pass a tensor or an array"
+            )
         traces = THREAD.traces
         dtype_name = dtypes.floatx() if self._dtype is None else self._dtype.name
         if mask is None and (HELD or traces) and isinstance(y_pred, Tensor):

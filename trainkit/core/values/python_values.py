@@ -76,6 +76,11 @@ def _texts(array: Any, value: Any, dtype: DType | None) -> Any:
     """`value`, which NumPy took for text or objects, as an array of bytes objects."""
     texts = text_array(value if isinstance(value, list | tuple | str | bytes) else array)
     if texts is None:
+        if value is None:
+            raise InvalidArgumentError(
+                "can't make a tensor of None (NoneType): pass a number, an array, a list or a "
+                "tensor; does the function that gave it end with `return`?"
+            )
         kinds = sorted({type(x).__name__ for x in nest.flatten(np.array(value, object).tolist())})
         raise InvalidArgumentError(
             f"can't make a tensor of {short_text(value)}: it holds {', '.join(kinds)}; elements "

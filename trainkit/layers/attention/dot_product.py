@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.python_values import short_text
 from trainkit.core.values.type_aliases import Seed
 from trainkit.layers.base.arguments import one_of, share
 from trainkit.layers.base.layer import Layer
@@ -73,7 +74,7 @@ class Attention(Layer):
         ):
             raise InvalidArgumentError(
                 f"{type(self).__name__} {self.name!r} takes a list [query, value] or [query, "
-                "value, key]"
+                f"value, key] of tensors, got {short_text(inputs)}"
             )
         if any(len(x) < 3 for x in inputs if isinstance(x, list | tuple)):
             raise ShapeError(

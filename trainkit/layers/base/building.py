@@ -10,7 +10,7 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.trackable import set_silently
 from trainkit.layers.base import tracking
 from trainkit.layers.base.call_spec import FRAME
-from trainkit.layers.base.error_context import called_on_none
+from trainkit.layers.base.error_context import called_on_none, explain_none
 from trainkit.layers.base.paths import current_path, scope
 from trainkit.layers.base.weights import WeightHolder
 
@@ -95,7 +95,10 @@ def first_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
                 set_silently(layer, _gave_none=True)
             return y
     except BaseException as error:
-        missing = called_on_none(layer, FRAME.entry, args) if isinstance(error, Exception) else ""
+        missing = ""
+        if isinstance(error, Exception):
+            missing = called_on_none(layer, FRAME.entry, args)
+            missing = missing or explain_none(error, layer, FRAME.entry, args, kwargs)
         put_back(states)
         if missing:
             raise ValueError(missing) from error

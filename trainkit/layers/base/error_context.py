@@ -83,8 +83,47 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
     return f"{text}: {named} gave nothing; does its call end with `return`?"
 
 
-def explain_none(error: Exception, layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
-    """`called_on_none` where `error` came of a `None` that stood where a tensor was needed."""
+def explain_none(
+    error: Exception, layer: Any, outer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str:
+    """What to say where `error` came of a `None` that stood where a tensor was needed, or nothing.
+
+    Args:
+        error: that the call raised.
+        layer: that was called.
+        outer: the model whose call is under way, `None` outside.
+        args: of the call.
+        kwargs: of the call.
+    """
     text = str(error)
-    is_of_none = "NoneType" in text or "was called on None" in text
-    return called_on_none(layer, outer, args) if is_of_none else ""
+    if "NoneType" not in text and "was called on None" not in text:
+        return ""
+    if args and args[0] is None:
+        return called_on_none(layer, outer, args)
+    labels = _labels_of_none(layer, args, kwargs)
+    if not labels:
+        return ""
+    return (
+        f"layer {layer.name!r} ({shown_kind(layer)}) was called with None as {', '.join(labels)}: "
+        "pass a tensor; if another layer gave it, does its call end with `return`?"
+    )
+
+
+def _labels_of_none(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Which arguments of a call, or elements of these, are `None` and have no such default."""
+    try:
+        signature = signature_of(layer.call)
+        arguments = signature.bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # the call is of another form, or does not tell
+        return []
+    labels = []
+    for name, value in arguments.items():
+        parameter = signature.parameters[name]
+        if value is None:
+            labels += [name] if parameter.default is parameter.empty else []
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            leaves = nest.flatten_with_path(value)
+            labels += [
+                name + "".join(f"[{key!r}]" for key in path) for path, x in leaves if x is None
+            ]
+    return labels

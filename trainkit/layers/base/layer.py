@@ -360,7 +360,7 @@ class Layer(WeightHolder):
                 self._regularize_activity(y)
         except Exception as error:
             explain(self, error, args)
-            if text := explain_none(error, self, entry, args):
+            if text := explain_none(error, self, entry, args, kwargs):
                 raise ValueError(text) from error
             raise
         finally:
