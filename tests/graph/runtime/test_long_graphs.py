@@ -56,7 +56,7 @@ def random_graph(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_runs_are_those_of_the_plain_form(seed):
     nodes = fusion.needed_nodes(random_graph(seed))
-    chosen = fusion._traceable(nodes, fusion.CPU)
+    chosen = fusion._traceable(nodes, fusion.CPU, {})
     assert 0 < len(chosen) < len(nodes)
     assert fusion._runs(nodes, chosen, set()) == plain_runs(nodes, chosen)
 
@@ -80,7 +80,7 @@ def fused_in_parts(monkeypatch, most):
     weights = [tk.Variable(np.full(8, 0.1 * i, "float32")) for i in range(LAYERS)]
     step = tk.function(training_step(weights), jit_compile=False)
     graph = optimised(step.get_concrete_function(tk.TensorSpec([8])).graph)
-    new = fusion.fuse(graph, fusion.CPU)
+    new = fusion.fuse(graph, fusion.CPU, {})
     return weights, graph, new, [n for n in new.nodes if isinstance(n.primitive, FusedKernel)]
 
 
@@ -93,7 +93,7 @@ def test_a_long_run_is_compiled_in_parts_that_give_the_same_bits(monkeypatch):
     weights, graph, new, kernels = fused_in_parts(monkeypatch, 50)
     assert len(kernels) > 5
     for kernel in kernels:
-        known = fusion._traceable(kernel.primitive.part.nodes, fusion.CPU)
+        known = fusion._traceable(kernel.primitive.part.nodes, fusion.CPU, {})
         assert sum(known.values()) <= 50
     plain, fast = Program(graph), Program(new)
     x = np.linspace(-1, 1, 8, dtype="float32")
@@ -136,7 +136,7 @@ def test_an_error_in_a_later_part_leaves_all_weights_as_they_were(monkeypatch):
     graph = optimised(
         step.get_concrete_function(tk.TensorSpec([3], tk.int32), tk.TensorSpec([3, 5])).graph
     )
-    fast = Program(fusion.fuse(graph, fusion.CPU))
+    fast = Program(fusion.fuse(graph, fusion.CPU, {}))
     logits = np.zeros((3, 5), "float32")
     with pytest.raises(tk.errors.InvalidArgumentError):
         fast([np.array([1, 2, 9], "int32"), logits])

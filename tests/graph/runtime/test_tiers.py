@@ -80,6 +80,7 @@ def started(monkeypatch):
     monkeypatch.setattr(tiers.kernel_family, "mode", lambda: "auto")
     monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
     monkeypatch.setattr(tiers, "_NODE_SECONDS", {})
+    monkeypatch.setattr(tiers, "_IN_PROGRESS", set())
     return targets
 
 
@@ -111,17 +112,34 @@ def test_one_more_graph_of_a_function_waits_until_compiling_pays(started):
     started[0]()
     (seconds,) = tiers._NODE_SECONDS.values()
     assert 0 < seconds < math.inf
-    tiers._NODE_SECONDS["doubled"] = 1e6
+    tiers._NODE_SECONDS["doubled", False] = 1e6
     for _ in range(3):
         second([np.ones(4, "float32")])
     assert len(started) == 1
-    tiers._NODE_SECONDS["doubled"] = 0.0
+    tiers._NODE_SECONDS["doubled", False] = 0.0
     third = hot(5)
     third([np.ones(5, "float32")])
     assert len(started) == 2
     started[1]()
     assert third.fused is not None
     assert second.fused is None
+
+
+def test_what_unknown_sizes_take_says_nothing_of_known_ones(started):
+    def doubled(x):
+        return x * 2.0 + 1.0
+
+    def hot(size):
+        graph = tk.function(doubled).get_concrete_function(tk.TensorSpec([size])).graph
+        return TieredProgram(graph, None)
+
+    hot(None)([np.ones(3, "float32")])
+    started[0]()
+    tiers._NODE_SECONDS["doubled", True] = 1e6
+    hot(4)([np.ones(4, "float32")])
+    assert len(started) == 2
+    hot(None)([np.ones(5, "float32")])
+    assert len(started) == 2
 
 
 def test_a_failure_of_the_compiler_lets_others_begin(started, monkeypatch):
@@ -135,7 +153,7 @@ def test_a_failure_of_the_compiler_lets_others_begin(started, monkeypatch):
     TieredProgram(graph, None)([np.ones(3, "float32")])
     with pytest.raises(MemoryError):
         started[0]()
-    assert math.inf not in tiers._NODE_SECONDS.values()
+    assert not tiers._IN_PROGRESS
 
 
 def updating(size):

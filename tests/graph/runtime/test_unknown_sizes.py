@@ -9,6 +9,7 @@ import pytest
 import trainkit as tk
 from trainkit.graph.runtime import general_fusion, programs_by_size, values_of_sizes
 from trainkit.graph.runtime.fusion import FusedKernel
+from trainkit.graph.runtime.general_fusion import GeneralFusion
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -389,3 +390,38 @@ def test_an_error_of_what_follows_from_sizes_names_its_line():
 )
 def test_ends_of_ranges_are_looked_for_at_round_sizes(end, other, between):
     assert general_fusion._roundest_between(end, other) == between
+
+
+def graph_of(function):
+    return function.get_concrete_function().graph.program().general.graph
+
+
+def test_ranges_with_the_same_loops_have_one_code(monkeypatch):
+    graph = graph_of(general(*FUNCTIONS["chain"]))
+    exact = general_fusion.Sizes.like((4,), [(0, 0)])
+    (low,), (high,) = (
+        [
+            node.primitive
+            for node in GeneralFusion(graph)._merge(exact.between(*ends), True).nodes
+            if isinstance(node.primitive, FusedKernel)
+        ]
+        for ends in (([4], [8]), ([9], [16]))
+    )
+    assert low.compile() is high.compile()
+    for kernel, sizes in ((low, (4, 8)), (high, (9, 16))):
+        monkeypatch.setattr(kernel, "interpreted", lambda *xs: "refused")
+        for n in range(2, 20):
+            result = kernel.kernel(np, np.ones(n, "float32"))
+            assert (result == "refused") is not (sizes[0] <= n <= sizes[1])
+
+
+def test_a_run_without_unknown_sizes_is_written_once():
+    def f(x, w):
+        return x * 2.0 + x * x, tk.sort(w * 2.0 + 1.0) * 3.0 - 1.0
+
+    fusion = GeneralFusion(graph_of(general(f, [[None], [7]])))
+    one, other = (
+        [n.primitive.code for n in fusion._at((n,)).nodes if isinstance(n.primitive, FusedKernel)]
+        for n in (5, 9)
+    )
+    assert [a is b for a, b in zip(one, other, strict=True)] == [False, True]

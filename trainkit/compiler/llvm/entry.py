@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.generalized import SizeRange
 from trainkit.compiler.ir import (
     Buffer,
     KernelCall,
@@ -54,7 +53,8 @@ class EntryWriter:
         outputs: the buffers of the arrays that are given after them.
         offsets: those of temporaries in the memory that is given last.
         reusable: pairs of an output and an input in whose memory it may lie.
-        unknown: the sizes that arrays have at a call, and within which ends the code serves them.
+        unknown: names of the sizes that arrays have at a call.
+        ends: an argument, the least and the largest number that each of these may be.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class EntryWriter:
         outputs: Sequence[Buffer],
         offsets: dict[Buffer, int],
         reusable: Sequence[tuple[Buffer, Buffer]] = (),
-        unknown: SizeRange | None = None,
+        unknown: Sequence[str] = (),
+        ends: Buffer | None = None,
     ) -> None:
         self._module = ModuleText()
         self._steps = steps
@@ -72,7 +73,8 @@ class EntryWriter:
         self._outputs = outputs
         self._places = offsets
         self._reusable = reusable
-        self._unknown = dict(zip(unknown.names, unknown.ends, strict=True)) if unknown else {}
+        self._unknown = unknown
+        self._ends = ends
         self._text = FunctionBuilder()
         self._pointers: dict[Buffer, str] = {}
         # sizes of arrays that depend on unknown ones: where they are read, and what they have to be
@@ -332,7 +334,11 @@ class EntryWriter:
     def _settle_sizes(self) -> None:
         """Find the unknown sizes, and compare all that depends on them; leave if one won't do."""
         text = self._text
-        for name, (low, high) in self._unknown.items():
+        for i, name in enumerate(self._unknown):
+            assert self._ends is not None
+            # read, not written out: ranges with the same loops have one text, compiled once
+            ends = self._pointers[self._ends]
+            low, high = (text.load("i64", text.at(ends, 16 * i + offset)) for offset in (0, 8))
             value, size = self._axis_of(name)
             constant_term, factor = size.terms.get((), 0), size.terms[(name,)]
             value = text.line(f"sub i64 {value}, {constant_term}")

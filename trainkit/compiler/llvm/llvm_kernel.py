@@ -70,7 +70,7 @@ class LlvmCode:
         views: the results in their buffers.
         unknown: the sizes that a call's arrays tell, `None` where all are known.
         scratch: bytes of memory for results that stay inside.
-        constants: arrays that are given after the inputs.
+        constants: arrays that are given after the inputs, the ends of unknown sizes as the last.
         outputs: a (shape, dtype) of each array that is given after them, to be written.
         may_fail: whether what is in the arrays decides if there is a result.
     """
@@ -90,6 +90,9 @@ class LlvmCode:
         self._held = held_in_memory(steps, set(outputs))
         self._offsets, self.scratch = places(steps, self._held)
         self._large = [b for b in _constants(steps) if b.size > EMBEDDED_BYTES]
+        self._ends = _ends_buffer(unknown) if unknown else None
+        if self._ends is not None:
+            self._large.append(self._ends)
         self.constants = [b.value[0] for b in self._large]
         self._pairs = reusable_inputs(steps, outputs)
         self.outputs = [(v.shape, v.dtype) for v in views]
@@ -119,8 +122,9 @@ class LlvmCode:
             *((b, b.value[0].shape, b.value[0].dtype) for b in self._large),
         ]
         buffers = [view.buffer for view in self.views]
+        names = self.unknown.names if self.unknown else ()
         writer = EntryWriter(
-            self.steps, arguments, buffers, self._offsets, self._pairs, self.unknown
+            self.steps, arguments, buffers, self._offsets, self._pairs, names, self._ends
         )
         return writer.written(), writer.symbols
 
@@ -174,6 +178,12 @@ class LlvmCode:
         """
         function: Callable[..., bool] = machine().function(self.text, self.symbols)
         return function
+
+
+def _ends_buffer(unknown: SizeRange) -> Buffer:
+    """The least and the largest number of each unknown size, as a constant for each call."""
+    ends = np.array(unknown.ends, np.int64)
+    return Buffer("constant", ends.nbytes, ends.shape, (ends,))
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:

@@ -35,7 +35,7 @@ def may_be_traced(node: Node) -> bool:
     # bounds and strides of loops are numbers in the text; graphs of unknown sizes are fused at
     # a few known ones, see `general_fusion`
     return bool(node.primitive.facets.lowering) and all(
-        None not in tuple(x.shape) and kind_of(x.dtype.dtype) in _KINDS
+        None not in x._spec.shape and kind_of(x.dtype.dtype) in _KINDS
         for x in (*node.outputs, *(x for x in node.inputs if isinstance(x, GraphTensor)))
     )
 
@@ -55,7 +55,7 @@ def traced(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> tuple[Tr
     results = tuple(as_traced(trace, y) for y in (result if node.many else (result,)))
     # the nodes behind were traced for what the graph promises, and so are their loops
     for y, symbol in zip(results, node.outputs, strict=True):
-        if y.array.shape != tuple(symbol.shape) or y.array.dtype != symbol.dtype.dtype:
+        if y.array.shape != symbol._spec.shape or y.array.dtype != symbol.dtype.dtype:
             raise Unsupported("a result that differs from what was promised")
     return results
 

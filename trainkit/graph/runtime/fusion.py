@@ -57,14 +57,15 @@ class Target:
     most_steps: float = math.inf
 
 
-def _traceable(nodes: list[Node], target: Target) -> dict[Node, int]:
+def _traceable(
+    nodes: list[Node], target: Target, steps_by_key: dict[Any, int | None]
+) -> dict[Node, int]:
     """The nodes that can be compiled when their inputs lie in row-major order.
 
     Returns:
         For each how many steps of code it takes.
     """
     step_counts: dict[Node, int] = {}
-    steps_by_key: dict[Any, int | None] = {}
     for node in nodes:
         # most graphs are fused in a thread behind the steps, which need Python's lock, too
         give_way()
@@ -101,7 +102,7 @@ def _trace_operand(trace: KernelTracer, x: Any) -> Any:
         if not isinstance(array, np.ndarray):
             raise Unsupported("a constant is on a GPU")
         return trace.constant(array)
-    return trace.input(tuple(x.shape), x.dtype.dtype)
+    return trace.input(x._spec.shape, x.dtype.dtype)
 
 
 def _runs(nodes: list[Node], fusible_nodes: Collection[Node], late: set[Node]) -> list[list[Node]]:
@@ -278,6 +279,33 @@ class _Run:
             return None
         return self.target.code(self.trace, [self.env[y] for y in self.outputs])
 
+    def structure(self) -> tuple[Any, ...]:
+        """All that its code depends on, equal for runs that have the same code.
+
+        Copies of a node share its settings, and copies of a constant its value, so ids stand for
+        these; they mean something for as long as the nodes are there.
+        """
+        index_of = {node: i for i, node in enumerate(self.nodes)}
+        inputs = {x: i for i, x in enumerate(self.inputs)}
+
+        def name(x: Any) -> Any:
+            if not isinstance(x, GraphTensor):
+                return type(x), repr(x)
+            if x.node in index_of:
+                return "inside", index_of[x.node], x.index
+            return ("input", inputs[x], x._spec) if x in inputs else ("constant", id(x.node.value))
+
+        lines = [
+            (
+                node.primitive,
+                id(node.settings) if node.settings else None,
+                tuple(map(name, node.inputs)),
+                tuple(y._spec for y in node.outputs),
+            )
+            for node in self.nodes
+        ]
+        return (*lines, tuple(map(name, self.outputs)))
+
     def part(self) -> Graph:
         """The nodes of the run as a graph of their own."""
         part = Graph("segment", self.nodes[0].graph)
@@ -290,6 +318,28 @@ class _Run:
             env.update(zip(node.outputs, copied(part, node, inputs), strict=True))
         part.outputs = [env[y] for y in self.outputs]
         return part
+
+
+class FusionMemo:
+    """What is known of parts of a graph when it is fused once more, at other sizes.
+
+    Most nodes of a training step are the optimizer's: they work on weights, whatever the size of a
+    batch, so runs of them have one code.
+
+    Attributes:
+        steps: how many steps of code nodes take, by what they are.
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[Any, int | None] = {}
+        self._codes: dict[Any, tuple[Any, _Run]] = {}
+
+    def code(self, run: _Run) -> Any:
+        """The code of a run, as `_Run.code` gives it."""
+        structure = run.structure()
+        if structure not in self._codes:
+            self._codes[structure] = run.code(), run  # the run keeps what ids stand for
+        return self._codes[structure][0]
 
 
 class _Refused(Exception):
@@ -339,16 +389,23 @@ CPU = Target(LlvmTracer, _code, FusedKernel, most_steps=MOST_STEPS)
 # ------------------------------------------------------------------ the pass
 
 
-def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) -> Graph:
+def fuse(
+    graph: Graph,
+    target: Target = CPU,
+    left_out: Collection[Node] = (),
+    memo: FusionMemo | None = None,
+) -> Graph:
     """Replace runs of nodes by one node each, `graph` itself where there are none.
 
     Args:
         graph: stays as it is.
         target: what code is made for.
         left_out: nodes that stay as they are.
+        memo: what is known from fusing the graph at other sizes; nothing by default.
     """
     nodes = needed_nodes(graph)
-    counts = {n: k for n, k in _traceable(nodes, target).items() if n not in left_out}
+    memo = memo or FusionMemo()
+    counts = {n: k for n, k in _traceable(nodes, target, memo.steps).items() if n not in left_out}
     # a refusal changes few runs; the others stay as they are, and are traced once
     traced_runs: dict[Any, tuple[_Run, Any]] = {}
     fused_runs: dict[int, tuple[_Run, Any]] = {}
@@ -365,7 +422,7 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
                     key = (tuple(run), frozenset(used_tensors[i]))
                     if key not in traced_runs:
                         traced_run = _Run(run, used_tensors[i], target)
-                        traced_runs[key] = traced_run, traced_run.code()
+                        traced_runs[key] = traced_run, memo.code(traced_run)
                     if traced_runs[key][1] is not None:
                         fused_runs[i] = traced_runs[key]
             break

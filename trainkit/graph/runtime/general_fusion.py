@@ -23,10 +23,11 @@ from trainkit.core.process.side_work import give_way
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node
 from trainkit.graph.ir.passes import copied, finished, rebuilt_frame, source_copied
 from trainkit.graph.runtime.fused import FusedKernel
-from trainkit.graph.runtime.fusion import fuse
+from trainkit.graph.runtime.fusion import FusionMemo, fuse
 from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.sized_graphs import Axis, at_sizes, unknown_axes
 from trainkit.graph.runtime.values_of_sizes import OF_SIZES, exact_settings, settings_of
+from trainkit.kernels.jit.digests import digest_of
 
 _MOST_UNKNOWN = 2
 """Sizes that differ and stay unknown; each doubles the sizes at which a graph is fused."""
@@ -100,7 +101,7 @@ class Sizes:
 
 
 class GeneralFusion:
-    """Makes one fused graph for sizes like those of a call.
+    """Makes fused graphs, each for sizes like those of a call.
 
     Args:
         graph: of unknown sizes; stays as it is.
@@ -109,8 +110,10 @@ class GeneralFusion:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._axes = unknown_axes(graph)
+        self._memo = FusionMemo()
         self._fused: dict[tuple[int, ...], Graph] = {}
-        self._skeletons: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        self._outlines: dict[tuple[int, ...], list[Any]] = {}
+        self._skeletons: dict[tuple[int, ...], str] = {}
 
     def widest(self, sizes: Sequence[int]) -> tuple[Graph, Sizes]:
         """The fused graph of the widest range of sizes that is found, and that range.
@@ -118,6 +121,14 @@ class GeneralFusion:
         Args:
             sizes: of the unknown axes at a call; they lie in the range.
         """
+        try:
+            return self._widest(sizes)
+        finally:
+            # graphs take memory; skeletons stay, as the next range begins where this one ends
+            self._fused.clear()
+            self._memo = FusionMemo()
+
+    def _widest(self, sizes: Sequence[int]) -> tuple[Graph, Sizes]:
         exact = Sizes.like(sizes, self._axes)
         call_sizes = [low for low, _ in exact.range.ends]
         if call_sizes:
@@ -172,18 +183,27 @@ class GeneralFusion:
         one, other = (exact.at(dict(zip(names, x, strict=True))) for x in (start, end))
         # the numbers are compared by `_merge`, at all corners; this only guides the search
         try:
-            return self._skeleton(one) == self._skeleton(other)
+            # texts are written only where outlines agree: writing takes as long as fusing
+            return self._outline(one) == self._outline(other) and (
+                self._skeleton(one) == self._skeleton(other)
+            )
         except (Unsupported, MemoryError):
             return False
 
-    def _skeleton(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        """The outline of a fused graph, and the texts of its kernels without their numbers."""
+    def _outline(self, sizes: tuple[int, ...]) -> list[Any]:
+        outline = self._outlines.get(sizes)
+        if outline is None:
+            outline = self._outlines[sizes] = _outline(self._at(sizes))
+        return outline
+
+    def _skeleton(self, sizes: tuple[int, ...]) -> str:
+        """A digest of the texts of a fused graph's kernels, without their numbers."""
         skeleton = self._skeletons.get(sizes)
         if skeleton is None:
             graph = self._at(sizes)
             kernels = [n.primitive for n in graph.nodes if isinstance(n.primitive, FusedKernel)]
             texts = [_NUMBERS.sub("", _CONSTANT.sub("", k.code.text)) for k in kernels]
-            skeleton = self._skeletons[sizes] = (_outline(graph), texts)
+            skeleton = self._skeletons[sizes] = digest_of(*texts)
         return skeleton
 
     def _fits_memory(self, exact: Sizes, end: list[int]) -> bool:
@@ -207,7 +227,7 @@ class GeneralFusion:
         graph = self._fused.get(sizes)
         if graph is None:
             give_way()
-            graph = self._fused[sizes] = fuse(at_sizes(self._graph, sizes))
+            graph = self._fused[sizes] = fuse(at_sizes(self._graph, sizes), memo=self._memo)
         return graph
 
     def _exactly(self, sizes: tuple[int, ...], exact: Sizes) -> Graph:
@@ -231,7 +251,7 @@ class GeneralFusion:
                 }
             )
         graphs = [self._at(sizes.at(point)) for point in points]
-        outlines = [_outline(graph) for graph in graphs]
+        outlines = [self._outline(sizes.at(point)) for point in points]
         if any(outline != outlines[0] for outline in outlines):
             raise Unsupported("other operations at other sizes")
         # corners come first among the points, and the last of them has the largest sizes
@@ -329,6 +349,8 @@ def _kernel(
 
 
 def _code(codes: list[LlvmCode], sizes: SizeRange, points: list[dict[str, int]]) -> LlvmCode:
+    if all(code is codes[0] for code in codes):
+        return codes[0]  # of a run in which nothing depends on sizes
     # A comparison of sizes is decided by the numbers of one corner (see `UnknownSize`). The text is
     # right for the whole range only if no corner decides otherwise.
     general = [_generalize(codes, sizes, points, at) for at in sizes.corners()]

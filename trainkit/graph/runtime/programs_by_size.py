@@ -11,7 +11,7 @@ from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.sized_graphs import unknown_axes
 
 if TYPE_CHECKING:
-    from trainkit.graph.runtime.general_fusion import Sizes
+    from trainkit.graph.runtime.general_fusion import GeneralFusion, Sizes
 
 _MOST_PROGRAMS = 12
 """Ranges that get code of their own; other sizes share what is compiled where none is known."""
@@ -35,6 +35,7 @@ class ProgramsBySize:
         self._runs: tuple[Any, ...] = ()
         self._programs: list[Program] = []
         self._sizes: list[Sizes] = []
+        self._fusion: GeneralFusion | None = None
         self._lock = forks.make_lock()
 
     def __call__(self, arrays: list[Any]) -> list[Any] | None:
@@ -71,7 +72,8 @@ class ProgramsBySize:
             if len(self._programs) == _MOST_PROGRAMS:
                 graph, ranges = fuse(self.graph), None
             else:
-                graph, ranges = GeneralFusion(self.graph).widest(sizes)
+                self._fusion = self._fusion or GeneralFusion(self.graph)
+                graph, ranges = self._fusion.widest(sizes)
             if not warm(graph):
                 return False
             if ranges is None:

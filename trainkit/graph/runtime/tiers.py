@@ -39,14 +39,17 @@ _XP_OF = devices.XP_OF
 
 START_SECONDS = 0.05
 """Time spent in a program after which its loops are compiled, in the background."""
-_NODE_SECONDS: dict[str, float] = {}
-"""By the names of functions: how long compiling took for each node of the last graph of one, and
-infinity while it goes on.
+_NODE_SECONDS: dict[tuple[str, bool], float] = {}
+"""By the names of functions, and whether sizes are unknown: how long compiling took for each node
+of the last graph of one.
 
 A function with a graph for each of many shapes may call none of them so often that compiling pays.
 So one more graph is compiled once it has taken as long as that will take: at most twice the time
-that knowing the future would (Karlin et al. 1988, "Competitive snoopy caching").
+that knowing the future would (Karlin et al. 1988, "Competitive snoopy caching"). A graph of unknown
+sizes is fused at ten sizes and more, so it says nothing of what one with known sizes takes.
 """
+_IN_PROGRESS: set[tuple[str, bool]] = set()
+"""Of which of these a graph is being compiled; others like it wait, and learn what it takes."""
 
 
 CHANGED_BYTES = 3 << 19
@@ -106,6 +109,7 @@ class TieredProgram:
         self.fused: Program | None = None
         self.steady: Program | None = None
         self.general = ProgramsBySize(self._on_cpu) if unknown_axes(self._on_cpu) else None
+        self._family = graph.name, self.general is not None
         self.gpu: GpuProgram | None = None
         self._spent = 0.0
         self._start = START_SECONDS
@@ -204,15 +208,15 @@ class TieredProgram:
 
     def _fuse_behind(self, arrays: list[Any]) -> None:
         """Compile in the background, once that will take no longer than what was spent here."""
-        seconds = _NODE_SECONDS.get(self.graph.name, 0.0)
-        if seconds == math.inf:
+        if self._family in _IN_PROGRESS:
             self._start = self._spent + START_SECONDS  # looks again then
             return
+        seconds = _NODE_SECONDS.get(self._family, 0.0)
         self._start = max(START_SECONDS, seconds * len(self.graph.nodes))
         if self._spent > self._start:
             # before the thread starts: a call that comes meanwhile would start another
             self._waiting = False
-            _NODE_SECONDS[self.graph.name] = math.inf
+            _IN_PROGRESS.add(self._family)
             sizes = () if self.general is None else self.general.sizes_of(arrays)
             side_work.start(lambda: self._fuse(sizes), "trainkit-compile")
 
@@ -258,10 +262,11 @@ class TieredProgram:
                 else:
                     self._compiles_at_once = False
         finally:
-            # after an error, too: infinity would keep the function's other graphs waiting for ever
+            # after an error, too: graphs of the family would wait for ever
+            _IN_PROGRESS.discard(self._family)
             self.steady = self._last_program()
             seconds = time.thread_time() - begun
-            _NODE_SECONDS[self.graph.name] = seconds / max(1, len(self.graph.nodes))
+            _NODE_SECONDS[self._family] = seconds / max(1, len(self.graph.nodes))
 
 
 def _reduced(graph: Graph) -> tuple[Graph, Graph]:
@@ -344,4 +349,4 @@ def compile_in_parts(
 ABOVE.program = compile_graph
 ABOVE.program_in_parts = compile_in_parts
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_NODE_SECONDS.clear)  # nobody compiles in a child
+    os.register_at_fork(after_in_child=_IN_PROGRESS.clear)  # nobody compiles in a child
