@@ -10,15 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trainkit as tk
-from trainkit.kernels.convolution import (
-    conv_reference,
-    conv_tuned,
-    few_filters_tuned,
-    repeated_convolution,
-)
+from trainkit.kernels.convolution import conv_reference, conv_tuned, few_filters_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.normalization.norm_tuned import NONE
+from trainkit.kernels.repeated.repeated_convolution import RepeatedConvolution
 from trainkit.kernels.threads import pools
 
 PADDINGS = ["same", "valid", ((1, 2), (0, 1)), ((0, 2), (2, 2))]
@@ -149,10 +145,10 @@ def test_threads_change_no_bit(monkeypatch, rng, threads):
 def test_repeated_calls_have_the_bits_of_the_first(rng):
     w, x, kernel, *_ = arrays(SERVED, rng)
     bias = rng.normal(size=3).astype("float32")
-    repeated = repeated_convolution.RepeatedConvolution(PreparedWeights(), True, NONE)
+    repeated = RepeatedConvolution(PreparedWeights(), True, NONE, lambda *_: None)
     expected = conv_tuned.forward(w, x, kernel, bias, True, 1)
     for _ in range(5):
-        y = repeated.repeat(x, kernel, bias, None, None, None)
+        y = repeated.calls(x, kernel, bias, None, None, None)
         if y is None:
             y = repeated.first(w, 1, x, kernel, bias, None)
         np.testing.assert_array_equal(y, expected)

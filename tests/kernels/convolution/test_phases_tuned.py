@@ -16,12 +16,12 @@ from trainkit.kernels.convolution import (
     conv_tuned,
     phase_copies_tuned,
     phases_tuned,
-    repeated_convolution,
     winograd_tuned,
 )
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.normalization.norm_tuned import NONE
+from trainkit.kernels.repeated.repeated_convolution import RepeatedConvolution
 from trainkit.kernels.threads import pools
 
 PADDINGS = ["same", "valid", ((1, 1), (2, 2)), ((3, 0), (0, 4)), ((0, 3), (1, 5)), ((2, 1), (5, 2))]
@@ -180,10 +180,10 @@ def test_the_kernel_over_phases_is_kept_for_calls_with_the_same_weights(rng, mon
 def test_repeated_calls_have_the_bits_of_the_first(rng):
     w, x, kernel, _ = arrays(SERVED, rng)
     bias = rng.normal(size=32).astype("float32")
-    repeated = repeated_convolution.RepeatedConvolution(PreparedWeights(), True, NONE)
+    repeated = RepeatedConvolution(PreparedWeights(), True, NONE, lambda *_: None)
     expected = conv_tuned.forward(w, x, kernel, bias, True, 1)
     for _ in range(5):
-        y = repeated.repeat(x, kernel, bias, None, None, None)
+        y = repeated.calls(x, kernel, bias, None, None, None)
         if y is None:
             y = repeated.first(w, 1, x, kernel, bias, None)
         np.testing.assert_array_equal(y, expected)

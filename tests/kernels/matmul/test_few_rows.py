@@ -5,9 +5,10 @@ import pytest
 
 import trainkit as tk
 from trainkit.kernels.jit.register_tiles import FAR_BYTES
-from trainkit.kernels.matmul import product_tuned, repeated_product
+from trainkit.kernels.matmul import product_tuned
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights, let_go
-from trainkit.kernels.matmul.repeated_product import RepeatedProduct
+from trainkit.kernels.repeated import repeated_product
+from trainkit.kernels.repeated.repeated_product import RepeatedProduct
 from trainkit.ops.neural.dense import dense
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
@@ -29,13 +30,8 @@ def of_gaps(rng, rows, columns):
 
 def multiplier(rectify):
     """A product as a program asks for it: as the one before, else as a first one."""
-    product = RepeatedProduct(PreparedWeights(), rectify)
-
-    def multiply(*arrays):
-        y = product.repeat(*arrays)
-        return product.first(*arrays) if y is None else y
-
-    return multiply
+    product = RepeatedProduct(PreparedWeights(), rectify, lambda *arrays: product.first(*arrays))
+    return product.calls
 
 
 def operands(rng, rows, depth, columns, make=None):

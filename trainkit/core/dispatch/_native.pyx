@@ -73,7 +73,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 13
+VERSION = 14
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -181,3 +181,4 @@ include "native_code/calls.pxi"
 include "native_code/products.pxi"
 include "native_code/backward.pxi"
 include "native_code/journal.pxi"
+include "native_code/planned_calls.pxi"

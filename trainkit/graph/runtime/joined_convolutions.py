@@ -25,13 +25,13 @@ from trainkit.graph.runtime.joined_normalization import (
     settings_of_first,
 )
 from trainkit.kernels.convolution import conv_tuned
-from trainkit.kernels.convolution.repeated_convolution import RepeatedConvolution
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.matmul import epilogue_tuned, product_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
-from trainkit.kernels.matmul.repeated_product import RepeatedProduct
 from trainkit.kernels.normalization.norm_tuned import NONE, Rectifier
+from trainkit.kernels.repeated.repeated_convolution import RepeatedConvolution
+from trainkit.kernels.repeated.repeated_product import RepeatedProduct
 from trainkit.ops.arrays.shaping import _reshape
 from trainkit.ops.convolutional.convolution import _conv
 from trainkit.ops.convolutional.convolution_geometry import facts_of
@@ -93,39 +93,36 @@ def _convolver(
     """`_convolve` as a function of arrays, which remembers what they decide if weights are kept."""
     if weights is None:
         return functools.partial(_convolve, np, rectifier=rectifier, **settings)
-    repeated = RepeatedConvolution(weights, settings["activation"] == "relu", rectifier)
+    repeated: Any = None
 
-    def convolve_by_weights(*operands: Any) -> Array:
-        y = repeated.repeat(*operands)
-        if y is None:
-            return _convolve(np, *operands, rectifier=rectifier, repeated=repeated, **settings)
-        return y
+    def convolve(*operands: Any) -> Array:
+        return _convolve(np, *operands, rectifier=rectifier, repeated=repeated, **settings)
 
-    return convolve_by_weights
+    repeated = RepeatedConvolution(weights, settings["activation"] == "relu", rectifier, convolve)
+    calls: Callable[..., Any] = repeated.calls
+    return calls
 
 
 def _multiplier(primitive: Any) -> Any:
     """What binds `dense` or `matmul`, so that strips of its second operand are kept."""
 
     def bind(*, weights: PreparedWeights, **settings: Any) -> Any:
-        multiply = RepeatedProduct(weights, settings.get("activation") == "relu")
         kernel_of, body, activation = primitive.kernel, primitive.body, settings.get("activation")
+        repeated: Any = None
 
-        def multiply_by_weights(x: Array, kernel: Array, bias: Array | None = None) -> Array:
-            y = multiply.repeat(x, kernel, bias)
-            if y is not None:
-                return y
+        def multiply(x: Array, kernel: Array, bias: Array | None = None) -> Array:
             operands = (x, kernel) if primitive is _MATMUL else (x, kernel, bias)
             # others go to the body, whose bits are others
             if product_tuned.is_asked(x, kernel):
-                y = multiply.first(x, kernel, bias)
+                y = repeated.first(*operands)
                 return kernel_of(np, *operands, **settings) if y is None else y
             if x.ndim == 2:  # what the body does, without its questions
                 return finished(np, product(x, kernel), bias, activation)
             result: Array = body(np, *operands, **settings)
             return result
 
-        return multiply_by_weights
+        repeated = RepeatedProduct(weights, activation == "relu", multiply)
+        return repeated.calls
 
     return bind
 

@@ -196,11 +196,17 @@ class LinesCall(NamedTuple):
         y = np.empty(self.shape, x.dtype)
         start = np.zeros(self.numbers[1], np.float32) if bias is None else bias
         lines, weights = _lines(x, self.x_shape), kernel.reshape(self.weights_shape)
-        numbers = *self.numbers, _bands(*self.y_shape[:2])
-        results = _lines(y, self.y_shape)
-        shares = shared(self.nanoseconds)
-        run(*shares, lines, weights, start, results, self.table, numbers, low, *behind)
+        results, numbers = _lines(y, self.y_shape), self.numbers_now()
+        run(*self.shares(), lines, weights, start, results, self.table, numbers, low, *behind)
         return y
+
+    def shares(self) -> tuple[int, int]:
+        """The pool, and parts."""
+        return shared(self.nanoseconds)
+
+    def numbers_now(self) -> tuple[int, ...]:
+        """`numbers` with the last one, which depends on how many threads there are."""
+        return *self.numbers, _bands(*self.y_shape[:2])
 
 
 @lru_cache(maxsize=CALLS)

@@ -188,49 +188,6 @@ class PixelsCall(NamedTuple):
         return y
 
 
-class RepeatedSums:
-    """`PixelsCall.run` by weights that lie as the sums read them, with operands gathered once.
-
-    Args:
-        call: what sizes decide.
-    """
-
-    __slots__ = ("_after", "_call", "_images", "_is_shared", "_no_bias", "_source", "_tables")
-
-    def __init__(self, call: PixelsCall) -> None:
-        plan, sizes = call.plan, call.geometry.sizes
-        tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
-        self._tables = plan.lines, plan.offsets, plan.blocks
-        self._after = *tables, (*plan.numbers, AS_IT_IS)
-        self._images = call.shape[0], sizes[0] * sizes[1], -1
-        self._source = plan.source if plan.source[0] else None
-        self._no_bias = np.zeros(call.shape[-1], _F32)
-        # a part for another thread depends on the work alone; which threads there are is asked anew
-        self._is_shared = shared(call.nanoseconds)[1] > 1
-        self._call = call
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other threads may help."""
-        return self._is_shared
-
-    def __call__(
-        self, run: Any, x: Array, matrix: Array, bias: Array | None, low: Any, behind: Any
-    ) -> Array:
-        """The result; arguments are those of `PixelsCall.run`."""
-        shape = self._call.shape
-        lines, offsets, blocks = self._tables
-        y = np.empty(shape, _F32)
-        run(
-            shared(self._call.nanoseconds)[0] if self._is_shared else 0,
-            (x if x.flags.carray else owned(x)).reshape(self._images),
-            _NO_ROOM if self._source is None else np.empty(self._source, _F32), lines,
-            matrix, offsets, matrix, blocks, self._no_bias if bias is None else bias,
-            y.reshape(shape[0], -1), *self._after, low, *behind,
-        )  # fmt: skip
-        return y
-
-
 @lru_cache(maxsize=CALLS)
 def pixels_call(
     w: Windows, batch: int, channels: int, filters: int, groups: int, threads: int

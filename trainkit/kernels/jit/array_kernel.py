@@ -141,6 +141,16 @@ class ArrayKernel(Family):
         """The result on arrays as `takes` says, or `None`."""
         return self._call(*inputs)
 
+    @property
+    def takes(self) -> list[str]:
+        """The layouts of the inputs."""
+        return self._layouts[0].split()
+
+    @property
+    def nanoseconds(self) -> float:
+        """What one core takes for an element."""
+        return float(self._facts["nanoseconds"])
+
     def facet(
         self,
         run: Callable[..., Any] | None = None,

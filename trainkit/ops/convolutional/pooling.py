@@ -27,7 +27,7 @@ from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.kernels.pooling.pool_tuned import AVERAGE_POOL, MAX_POOL
-from trainkit.kernels.pooling.repeated_pool import RepeatedPool
+from trainkit.kernels.repeated.repeated_pool import RepeatedPool
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -88,8 +88,8 @@ def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0, family: Any = None) ->
         output: Array | None = gpu(xp, _windows_of(op, arrays[of], **settings), *arrays)
         return output
 
-    def bind(settings: dict[str, Any]) -> RepeatedPool:
-        return RepeatedPool(run, family, partial(_windows_of, op, **settings))
+    def bind(settings: dict[str, Any]) -> Any:
+        return RepeatedPool(run, family, partial(_windows_of, op, **settings)).calls
 
     return Tuned(with_windows, on_gpu=(on_gpu,), of=of, bind=bind if family else None)
 

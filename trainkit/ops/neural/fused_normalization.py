@@ -6,7 +6,11 @@ again.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -19,6 +23,7 @@ from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.normalization import norm_reference, norm_tuned
+from trainkit.kernels.repeated.repeated_rows import RepeatedRows
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
@@ -99,6 +104,17 @@ def _run_compiled(
     return tuned(x, scale, offset, axis, epsilon)
 
 
+def _bound(settings: dict[str, Any]) -> Callable[..., Any]:
+    run, axis = functools.partial(_run_compiled, **settings), settings["axis"]
+    if settings["over_batch"] or not settings.get("centred", True):
+        return run
+    numbers = (np.float32(settings["epsilon"]),)
+    calls: Callable[..., Any] = RepeatedRows(
+        norm_tuned.ROWS, run, lambda x: norm_tuned.trailing_size(x, axis), numbers
+    ).calls
+    return calls
+
+
 def _on_gpu(
     xp: ArrayModule, x: Array, scale: Array | None, offset: Array | None, **settings: Any
 ) -> Any:
@@ -110,7 +126,7 @@ def _on_gpu(
     _normalize_rule,
     semantics=COMPOSITE,
     lowering=WHOLE_KERNEL,
-    tuned=Tuned(_run_compiled, on_gpu=(_on_gpu,)),
+    tuned=Tuned(_run_compiled, on_gpu=(_on_gpu,), bind=_bound),
 )
 def fused_normalization(
     xp: ArrayModule,

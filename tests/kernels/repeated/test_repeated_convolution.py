@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from trainkit.kernels.convolution import conv_tuned
-from trainkit.kernels.convolution.repeated_convolution import RepeatedConvolution
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.normalization.norm_tuned import NONE, RELU6
+from trainkit.kernels.repeated.repeated_convolution import RepeatedConvolution
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
 
@@ -30,13 +30,13 @@ def test_pointwise_ones_of_any_size_are_remembered(
     rectifier = RELU6 if follows else NONE
     epilogue = Epilogue(factor, shift, None, rectifier) if follows else None
     operands = (factor, shift, None) if follows else (None, None, None)
-    repeated = RepeatedConvolution(PreparedWeights(), rectify, rectifier)
+    repeated = RepeatedConvolution(PreparedWeights(), rectify, rectifier, lambda *_: None)
     for x in images:  # weights are kept once they have come a few times
         repeated.first(w, 1, x, kernel, bias, epilogue)
     is_remembered = True
     for x in images:
         expected = conv_tuned.forward(w, x, kernel, bias, rectify, 1, None, epilogue)
-        y = repeated.repeat(x, kernel, bias, *operands)
+        y = repeated.calls(x, kernel, bias, *operands)
         if y is None:
             is_remembered = False
             y = repeated.first(w, 1, x, kernel, bias, epilogue)

@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.jit.kernel_family import Family, owned
-from trainkit.kernels.pooling.pool_tuned import pool_call
+from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.pooling.pool_tuned import PoolCall, pool_call
+from trainkit.kernels.repeated.planned_call import (
+    CalledArray,
+    CallPlan,
+    NewArray,
+    plan_call,
+    repeat_call,
+)
 from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
@@ -24,13 +31,16 @@ _F32 = np.dtype(np.float32)
 class RepeatedPool:
     """`max_pool` or `average_pool`, which remembers what the sizes of float32 images decide.
 
+    Attributes:
+        calls: function of images, which gives `None` where the plain version is to do it.
+
     Args:
         pool: function of windows and images, `None` where the plain version is to do it.
         family: its kernels of float32.
         windows_of: function of images that says where the windows lie.
     """
 
-    __slots__ = ("_call", "_family", "_pool", "_windows_of")
+    __slots__ = ("_family", "_pool", "_windows_of", "calls")
 
     def __init__(
         self,
@@ -39,26 +49,28 @@ class RepeatedPool:
         windows_of: Callable[[Array], Windows],
     ) -> None:
         self._pool, self._family, self._windows_of = pool, family, windows_of
-        self._call: Any = None
-
-    def __call__(self, x: Array) -> Array | None:
-        """The result, `None` where the plain version is to do it."""
-        # another thread may replace what is remembered: the call says itself what it is for
-        call = self._call
-        if call is None or x.shape != call.x_shape or x.dtype is not _F32:
-            return self._first(x)
-        run = self._family.find((), call.seconds)
-        if run is None:
-            return self._first(x)
-        y = np.empty(call.shape, _F32)
-        pool, parts = shared(call.nanoseconds)
-        parts = len(x) if parts > 1 else 1
-        run(pool, parts, owned(x).reshape(call.x_image), y.reshape(call.y_image), call.window)
-        return y
+        self.calls = repeat_call(self._first)
 
     def _first(self, x: Array) -> Array | None:
         w = self._windows_of(x)
         y = self._pool(w, x)
         if y is not None and x.dtype is _F32:
-            self._call = pool_call(w, len(x), x.shape[-1], _F32.itemsize)
+            call = pool_call(w, len(x), x.shape[-1], _F32.itemsize)
+            self.calls.call = plan_call(_plan(self._family, call))
         return y
+
+
+def _plan(family: Family, call: PoolCall) -> CallPlan:
+    images, is_shared = call.x_shape[0], shared(call.nanoseconds)[1] > 1
+
+    def shares() -> tuple[int, int]:
+        return shared(call.nanoseconds)[0], images if is_shared else 1
+
+    return CallPlan(
+        family,
+        (),
+        (*shares(), None, None, call.window),
+        (CalledArray((2,), call.x_image, call.x_shape, is_copied=True),),
+        NewArray(3, call.y_image, call.shape),
+        fresh=((0, 1), shares) if is_shared else None,
+    )

@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.pooling import pool_tuned
-from trainkit.kernels.pooling.repeated_pool import RepeatedPool
+from trainkit.kernels.repeated.repeated_pool import RepeatedPool
 
 F32 = np.dtype(np.float32)
 POOLS = {
@@ -34,7 +34,7 @@ def counted(pool):
 def test_further_images_of_a_size_ask_nothing_again(eager, rng, name):
     pool, family = POOLS[name]
     count, calls = counted(pool)
-    repeated = RepeatedPool(count, family, windows_of)
+    repeated = RepeatedPool(count, family, windows_of).calls
     for _ in range(3):
         x = rng.normal(size=(2, 7, 6, 5)).astype("float32")
         np.testing.assert_array_equal(repeated(x), pool(windows_of(x), x))
@@ -43,7 +43,7 @@ def test_further_images_of_a_size_ask_nothing_again(eager, rng, name):
 
 def test_images_of_other_sizes_and_orders_are_right(eager, rng):
     pool, family = POOLS["max"]
-    repeated = RepeatedPool(pool, family, windows_of)
+    repeated = RepeatedPool(pool, family, windows_of).calls
     for shape in [(1, 9, 4, 3), (2, 9, 4, 3), (2, 5, 5, 3), (1, 6, 3), (1, 9, 4, 3)]:
         x = rng.normal(size=shape).astype("float32")
         np.testing.assert_array_equal(repeated(x), pool(windows_of(x), x))
@@ -52,10 +52,10 @@ def test_images_of_other_sizes_and_orders_are_right(eager, rng):
 
 
 def test_what_no_kernel_serves_is_left_to_the_body(eager, rng):
-    repeated = RepeatedPool(*POOLS["max"], windows_of)
+    repeated = RepeatedPool(*POOLS["max"], windows_of).calls
     assert repeated(rng.normal(size=(1, 4, 4, 2))) is None
     x = rng.normal(size=(1, 3, 4, 4, 2)).astype("float32")
-    average = RepeatedPool(*POOLS["average"], windows_of)
+    average = RepeatedPool(*POOLS["average"], windows_of).calls
     assert average(x) is None  # padding in three dimensions
     assert average(x) is None
 

@@ -1,0 +1,1 @@
+"""Calls of kernels whose sizes and weights stay, with what these decide gathered once."""
