@@ -31,8 +31,6 @@ from trainkit.kernels.repeated.planned_call import (
 Array = Any
 
 _F32 = np.dtype(np.float32)
-_SHARES = 0, 1, 9, 10
-"""Which arguments of the kernel depend on threads: pool, blocks, and rows and columns of each."""
 
 
 class RepeatedProduct:
@@ -111,6 +109,7 @@ def product_call(
     is_shared = rows * depth * columns >= 2 * BLOCK_WORK
     plan = CallPlan(
         FINISHED, (), arguments, expected[: len(operands)], NewArray(8, flat, y_shape),
-        fresh=(_SHARES, shares) if is_shared else None,
+        # pool, blocks, and rows and columns of each
+        fresh=((0, 1, 9, 10), shares) if is_shared else None,
     )  # fmt: skip
     return plan_call(plan)
