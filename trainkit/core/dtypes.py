@@ -112,14 +112,7 @@ class DType:
     @property
     def limits(self) -> tuple[Any, Any]:
         """The least and the greatest finite value."""
-        if self.is_bool:
-            return False, True
-        if self.is_integer:
-            return int(np.iinfo(self.dtype).min), int(np.iinfo(self.dtype).max)
-        if self.is_floating:
-            info: Any = ml_dtypes.finfo(self.dtype)  # type: ignore[no-untyped-call]
-            return float(info.min), float(info.max)
-        raise TypeError(f"{self.name} has no least or greatest value")
+        return _limits_of(self.name)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -192,6 +185,19 @@ BY_NUMPY: dict[Any, DType] = {d.dtype: d for d in ALL}
 _TEXT_TYPES = (str, bytes, object, np.object_, np.str_, np.bytes_)
 
 _FLOATX = "float32"
+
+
+@cache
+def _limits_of(name: str) -> tuple[Any, Any]:
+    dtype = as_dtype(name)
+    if dtype.is_bool:
+        return False, True
+    if dtype.is_integer:
+        return int(np.iinfo(dtype.dtype).min), int(np.iinfo(dtype.dtype).max)
+    if dtype.is_floating:
+        info: Any = ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]
+        return float(info.min), float(info.max)
+    raise TypeError(f"{name} has no least or greatest value")
 
 
 def floatx() -> str:

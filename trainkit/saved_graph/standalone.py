@@ -3869,7 +3869,7 @@ def _take(x, indices, *, axis, wrap=True):
     if not wrap:
         _check_range(indices, n, 0, "gather", "GatherV2")
     try:
-        return np.take(x, indices, axis)
+        return x.take(indices, axis)
     except IndexError:
         _check_range(np.asarray(indices), n, -n if n else 0, "take", "GatherV2")
         raise

@@ -97,6 +97,14 @@ def squared_distances(x: Any, centre: float) -> Any:
     return NATIVE.squared_distances(x, centre) if is_on() else None
 
 
+def _are_sizes(shape: Any) -> bool:
+    return type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape)
+
+
+are_sizes: Callable[[Any], bool] = getattr(NATIVE, "are_sizes", _are_sizes)
+"""Whether a shape is a tuple of plain ints, none of them negative."""
+
+
 def row_sums(x: Any) -> Any:
     """Sums of the rows of a matrix of floats, as NumPy makes them; `None` as for `cubes`."""
     return NATIVE.row_sums(x) if is_on() else None

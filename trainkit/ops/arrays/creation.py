@@ -24,6 +24,7 @@ from trainkit.core.dispatch.facets import (
     SIZE_AT_RUN,
     Absent,
 )
+from trainkit.core.dispatch.native import are_sizes
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
@@ -47,6 +48,9 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: a size is negative, no whole number, or not known.
     """
+    if are_sizes(shape):
+        shapes.bounded(op, *shape)
+        return shape
     if shape is None:
         raise InvalidArgumentError(f"{op}: a shape is an int or a sequence of ints, got None")
     if hasattr(shape, "__index__") and not getattr(shape, "ndim", 0):
@@ -292,6 +296,8 @@ def full_like(x: TensorLike, fill_value: Any, dtype: DTypeLike | None = None) ->
 
 def _count(n: Any, name: str) -> Any:
     """A number of rows or columns; floats are refused, as those of Keras are."""
+    if type(n) is int:
+        return n
     if n is None:
         raise unknown_number("eye")
     kind = getattr(n, "dtype", type(n))

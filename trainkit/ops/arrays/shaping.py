@@ -25,6 +25,7 @@ from trainkit.core.dispatch.facets import (
     VIEW,
     Direct,
 )
+from trainkit.core.dispatch.native import are_sizes
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import ONLY_INTS, Dims, Spec
@@ -75,6 +76,8 @@ def sizes_to_fill(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, .
     Raises:
         InvalidArgumentError: one is, or is no whole number, or not known.
     """
+    if are_sizes(shape):
+        return shape, ()
     sizes, tensors = sizes_of(shape, op)
     refuse_negative(sizes, op)
     return sizes, tensors

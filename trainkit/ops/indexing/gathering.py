@@ -97,7 +97,7 @@ def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = 
     if not wrap:
         check_range(np, indices, n, 0, "gather", "GatherV2")
     try:
-        return np.take(x, indices, axis)
+        return x.take(indices, axis)
     except IndexError:
         check_range(np, np.asarray(indices), n, -n if n else 0, "take", "GatherV2")
         raise

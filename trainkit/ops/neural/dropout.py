@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, Tuned
+from trainkit.core.dispatch.facets import ELEMENTWISE, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -39,6 +39,7 @@ def serves(mask: Any, shape: Any) -> bool:
     tuned=Tuned(
         random_tuned.dropped, fewest=FEWEST_EXACT, on_gpu=(random_gpu.dropped,), exact=True
     ),
+    direct=Direct("dropped"),
 )
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import dtypes, nest
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import RANDOM, Tuned
+from trainkit.core.dispatch.facets import RANDOM, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -162,7 +162,12 @@ def _cut_for_rows(kernel: Any) -> Any:
 # ------------------------------------------------------------------ gamma and beta
 
 
-@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("gamma"))
+@primitive(
+    _drawn,
+    semantics=RANDOM,
+    tuned=_on_gpu("gamma"),
+    direct=Direct("gamma", (np.log, np.cos, np.sin, np.power)),
+)
 @_cut_for_rows
 def philox_gamma(
     xp: ArrayModule, state: Array, alpha: Array, *sizes: Array, shape: Any, dtype: str, count: int
@@ -363,7 +368,7 @@ def _categorical_rule(
     return Spec((logits.shape[0], samples), dtype), Spec(state.shape, state.dtype)
 
 
-@primitive(_categorical_rule, semantics=RANDOM)
+@primitive(_categorical_rule, semantics=RANDOM, direct=Direct("categorical", (np.exp,)))
 def philox_categorical(
     xp: ArrayModule,
     state: Array,
@@ -397,6 +402,7 @@ def philox_categorical(
 @primitive(
     lambda state, *sizes, shape: (Spec(shape, "int64"), Spec(state.shape, state.dtype)),
     semantics=RANDOM,
+    direct=Direct("permutation"),
 )
 def philox_permutation(xp: ArrayModule, state: Array, *sizes: Array, shape: Any) -> Any:
     """The numbers 0 ... n - 1 in random order, and the next state."""

@@ -10,6 +10,8 @@ import contextlib
 import threading
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import devices
 from trainkit.core.devices import Device
 from trainkit.core.tensor import Tensor, wrap
@@ -42,6 +44,8 @@ def state_here(state: Tensor, home: Device | None = None) -> Tensor:
     if type(state) is not Tensor:
         return _symbolic_here(state, home) if devices.gpu_count() else state
     where = devices.current()
+    if type(state._array) is np.ndarray and where is devices.CPU:  # without a further call
+        return state
     if devices.device_of(state._array) is where:
         return state
     return wrap(devices.to_device(state._array, where))

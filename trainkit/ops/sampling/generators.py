@@ -182,30 +182,26 @@ class Generator(Trackable, DrawSource):
 
     def draw(self, primitive: Callable[..., Any], shape: Shape, **settings: Any) -> Tensor:
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
-        if REPLICAS:
-            primitive = by_rows(primitive, shape)
-        dims, sizes = sizes_to_fill(shape, "random")
         if REPLICAS or trace_state.THREAD.traces:
-            return self._drawn(primitive, dims, sizes, settings)
-        with _TURN:  # threads that read one state would draw the same numbers
-            return self._drawn_at_once(primitive, dims, sizes, settings)
-
-    def _drawn_at_once(
-        self, primitive: Any, dims: Any, sizes: Any, settings: dict[str, Any]
-    ) -> Tensor:
+            return self._draw_in_graph(primitive, shape, settings)
+        dims, sizes = sizes_to_fill(shape, "random")
         variable = self.state
-        local_state = state_here(variable._read())
-        values, state = primitive(local_state, *sizes, shape=dims, **settings)
-        array = state._array
-        # a state has the shape and dtype of the one before: all that `assign` would look at
-        if type(variable) is Variable and type(array) is type(variable._value._array) is np.ndarray:
-            variable._take(array)
-        else:
-            variable.assign(state)
+        with _TURN:  # threads that read one state would draw the same numbers
+            stored_state = variable._read()
+            values, state = primitive(state_here(stored_state), *sizes, shape=dims, **settings)
+            # a state has the shape, dtype and layout of the one before: all that `assign` looks at
+            of_cpu = type(state._array) is type(stored_state._array) is np.ndarray
+            if of_cpu and type(variable) is Variable:
+                variable._value = state
+            else:
+                variable.assign(state)
         result: Tensor = values
         return result
 
-    def _drawn(self, primitive: Any, dims: Any, sizes: Any, settings: dict[str, Any]) -> Tensor:
+    def _draw_in_graph(self, primitive: Any, shape: Shape, settings: dict[str, Any]) -> Tensor:
+        if REPLICAS:
+            primitive = by_rows(primitive, shape)
+        dims, sizes = sizes_to_fill(shape, "random")
         stored_state = self.state.value()
         local_state = state_here(stored_state, home_of(self.state, stored_state))
         values, state = primitive(local_state, *sizes, shape=dims, **settings)

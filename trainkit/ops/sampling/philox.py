@@ -19,7 +19,7 @@ import numpy as np
 from trainkit.core import dtypes, rng, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.eager import with_tuned
-from trainkit.core.dispatch.facets import RANDOM, Tuned
+from trainkit.core.dispatch.facets import RANDOM, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process.later_imports import DeferredModule
@@ -410,6 +410,7 @@ def _uniform_on_gpu(
     drawn,
     semantics=RANDOM,
     tuned=Tuned(_uniform_by_kernel, on_gpu=(_of_all(_uniform_on_gpu),), exact=True),
+    direct=Direct("uniform"),
 )
 def philox_uniform(
     xp: ArrayModule,
@@ -450,6 +451,7 @@ def _normal_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dty
     drawn,
     semantics=RANDOM,
     tuned=Tuned(_normal_by_kernel, on_gpu=(_of_all(_normal_on_gpu),), exact=True),
+    direct=Direct("normal", (np.log, np.cos, np.sin)),
 )
 def philox_normal(
     xp: ArrayModule,
@@ -487,6 +489,7 @@ def _integers_on_gpu(
     drawn,
     semantics=RANDOM,
     tuned=Tuned(_integers_by_kernel, on_gpu=(_of_all(_integers_on_gpu),), exact=True),
+    direct=Direct("integers"),
 )
 def philox_integers(
     xp: ArrayModule,
@@ -623,7 +626,12 @@ def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate:
     return _shape(draws, dims)
 
 
-@primitive(_kept_rule, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_kept_on_gpu),)))
+@primitive(
+    _kept_rule,
+    semantics=RANDOM,
+    tuned=Tuned(on_gpu=(_of_all(_kept_on_gpu),)),
+    direct=Direct("kept"),
+)
 def philox_kept(
     xp: ArrayModule,
     state: Array,

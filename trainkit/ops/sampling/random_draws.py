@@ -61,8 +61,12 @@ def gamma(
 
 def _positive(value: Any, name: str, parameter: str) -> Tensor:
     tensor = convert_to_tensor(value)
-    values = known_values(value, tensor)
-    if values is not None and bool((values <= 0).any()):
+    if type(value) is float or type(value) is int:
+        is_wrong = value <= 0
+    else:
+        values = known_values(value, tensor)
+        is_wrong = values is not None and bool((values <= 0).any())
+    if is_wrong:
         raise InvalidArgumentError(f"random.{name}: {parameter} must be above 0, got {value!r}")
     return tensor
 

@@ -20,6 +20,7 @@ from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import rows_for
 
 _NUMBER = int | float  # made once: each call would make it anew
+_FLOATS = frozenset(d.name for d in dtypes.ALL if d.is_floating)
 
 
 class DrawSource:
@@ -50,6 +51,10 @@ def float_type(dtype: Any, name: str) -> str:
     Raises:
         InvalidArgumentError: it is no floating type.
     """
+    if dtype is None:
+        return dtypes.floatx()
+    if type(dtype) is str and dtype in _FLOATS:
+        return dtype
     float_dtype = dtypes.as_dtype(dtype or dtypes.floatx())
     if not float_dtype.is_floating:
         raise InvalidArgumentError(
@@ -140,9 +145,12 @@ def integers(
         raise InvalidArgumentError(
             f"random integers ({integer_dtype.name}) need maxval, which they stay below"
         )
-    if is_later((minval, maxval)) or any(map(_is_on_gpu, (minval, maxval))):
+    if type(minval) is int and type(maxval) is int:
+        low, high = minval, maxval
+    elif is_later((minval, maxval)) or any(map(_is_on_gpu, (minval, maxval))):
         return _integers_between(source, shape, minval, maxval, integer_dtype)
-    low, high = int(minval), int(maxval)
+    else:
+        low, high = int(minval), int(maxval)
     philox.check_range(low, high, integer_dtype)
     return source.draw(philox.philox_integers, shape, dtype=integer_dtype.name, low=low, high=high)
 

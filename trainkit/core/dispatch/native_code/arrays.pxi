@@ -15,6 +15,18 @@ cdef inline object wrap(object array):
     return y
 
 
+cdef object wrap_all(tuple arrays):
+    """Tensors on the arrays of a kernel with several results; `WRAPPED` has those in tuples."""
+    cdef Py_ssize_t i, count = PyTuple_GET_SIZE(arrays)
+    cdef list tensors = []
+    for i in range(count):
+        array = <object>PyTuple_GET_ITEM(arrays, i)
+        if type(array) is tuple:
+            return WRAPPED(arrays)
+        tensors.append(wrap(array))
+    return tuple(tensors)
+
+
 cdef inline void keep_input(object y, object x, object primitive, dict settings):
     """Let the result of an activation refer to what it was made of; not if that is one itself."""
     cdef PyObject **of_y = <PyObject **>((<char *><PyObject *>y) + ACTIVATION)
@@ -37,6 +49,19 @@ cdef inline object empty(int nd, cnp.npy_intp *dims, cnp.PyArray_Descr *descr):
     """A new array in C order."""
     Py_INCREF(<object><PyObject *>descr)
     return PyArray_NewFromDescr(&PyArray_Type, descr, nd, dims, NULL, NULL, 0, NULL)
+
+
+def are_sizes(shape):
+    """Whether it is a tuple of plain ints, none of them negative."""
+    cdef Py_ssize_t i
+    cdef int overflow = 0
+    if type(shape) is not tuple:
+        return False
+    for i in range(PyTuple_GET_SIZE(shape)):
+        size = <object>PyTuple_GET_ITEM(shape, i)
+        if type(size) is not int or PyLong_AsLongLongAndOverflow(size, &overflow) < 0 or overflow:
+            return False
+    return True
 
 
 cdef inline object plain(object array):

@@ -355,7 +355,7 @@ cdef class Kernel(Op):
                 result = self.kernel(*ready)
         except KERNEL_ERRORS as error:
             result = self.primitive.again(error, inputs, settings)
-        y = WRAPPED(result) if type(result) is tuple else wrap(result)
+        y = wrap_all(<tuple>result) if type(result) is tuple else wrap(result)
         if self.keeps_input:
             keep_input(y, inputs[0], self.primitive, settings)
         if PyList_GET_SIZE(TAPES):

@@ -228,4 +228,12 @@ cdef dict FORMS = {
     "expand_dims": DirectExpandDims,
     "join": DirectJoin,
     "division": DirectDivision,
+    "uniform": DirectUniform,
+    "normal": DirectNormal,
+    "integers": DirectIntegers,
+    "kept": DirectKept,
+    "permutation": DirectPermutation,
+    "dropped": DirectDropped,
+    "categorical": DirectCategorical,
+    "gamma": DirectGamma,
 }
