@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import AbstractContextManager, nullcontext
 
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.progbar import Pace, count_text, duration_text, logs_pieces, logs_text
@@ -200,3 +201,35 @@ class LoopBar(_Bar):
     def on_predict_end(self, logs: Logs | None = None) -> None:
         self.line.clear()
         self._listen_no_more()
+
+
+class _LateBar:
+    """A context in which slow work has the bar of a loop, which is made when there is some."""
+
+    def __init__(self, verbose: int) -> None:
+        self._verbose = verbose
+        self._bar: LoopBar | None = None
+
+    def __enter__(self) -> None:
+        slow_work.notify(self._hear)
+
+    def __exit__(self, *exc: object) -> None:
+        slow_work.notify(None)
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.line.clear()
+
+    def _hear(self, text: str, stage: str) -> None:
+        if self._bar is None:
+            self._bar = LoopBar(self._verbose)
+        self._bar._hear(text, stage)
+
+
+@functools.cache  # one for all calls: to make it takes as long as a layer of a tiny network
+def late_bar(verbose: int) -> AbstractContextManager[None]:
+    """A context in which slow work has the bar of a loop, which is made when there is some.
+
+    Args:
+        verbose: as for `ProgressBar`; 0 for no bar.
+    """
+    return _LateBar(verbose) if verbose else nullcontext()

@@ -36,7 +36,23 @@ def test_the_arrays_come_in_the_order_of_the_inputs():
     assert [array is tensor._array for array, tensor in zip(arrays, (X, Y, X), strict=True)]
 
 
-@pytest.mark.parametrize("other", [[X], {"a": X}, Pair(X, Y), 1.0, True, "a", np.ones(2), object()])
+OTHERS = [
+    [X],
+    {"a": X},
+    Pair(X, Y),
+    1.0,
+    True,
+    "a",
+    np.float32(1),
+    np.array(["a"]),
+    np.array([1], object),
+    np.ones(2, ">f4"),
+    np.ones(2).view(np.recarray),
+    object(),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=repr)
 def test_other_arguments_have_no_short_key(other):
     assert short_key((X, other), []) is None
     assert short_key(((X, other),), []) is None
@@ -92,3 +108,52 @@ def test_run_functions_eagerly_reaches_calls_with_tuples():
     finally:
         tk.config.run_functions_eagerly(False)
     assert len(seen) == 2
+
+
+def test_arrays_have_the_keys_of_tensors():
+    for dtype in ("float32", "float64", "int64", "bool", "complex64"):
+        array = np.ones((2, 3), dtype)
+        assert short_key((array,), []) == short_key((tk.constant(array),), [])
+
+
+def test_arrays_of_later_calls_are_copied():
+    @tk.function
+    def same(x, y=None):
+        return x
+
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    for _ in range(3):
+        result = same(array)
+        array += 1
+        np.testing.assert_array_equal(result, array - 1)
+        assert same(array, None).shape == (2, 3)
+    assert same.experimental_get_tracing_count() == 1
+
+
+def test_arrays_by_columns_give_the_same_bits_in_each_call():
+    w = tk.constant(np.random.default_rng(0).standard_normal((300, 70)).astype("float32"))
+    product = tk.function(lambda x: tk.matmul(x, w))
+    x = np.asfortranarray(np.random.default_rng(1).standard_normal((90, 300)).astype("float32"))
+    first = product(x).numpy()
+    for _ in range(3):
+        assert product(x).numpy().tobytes() == first.tobytes()
+    assert product(tk.constant(x)).numpy().tobytes() == first.tobytes()
+
+
+def test_arrays_are_cast_to_a_signature_in_each_call():
+    @tk.function(input_signature=[tk.TensorSpec([None], "float32")])
+    def doubled(x):
+        return x * 2.0
+
+    for _ in range(3):
+        for array in (np.ones(2, "float32"), np.ones(3, "float32"), np.ones(2, ">f4")):
+            assert doubled(array).dtype == "float32"
+            np.testing.assert_array_equal(doubled(array), array * 2)
+
+
+def test_arrays_of_other_dtypes_have_graphs_of_their_own():
+    f = tk.function(lambda x: x + 1)
+    for _ in range(3):
+        for dtype in ("float32", "float64", "int32", "int64"):
+            assert f(np.ones(2, dtype)).dtype == dtype
+    assert f.experimental_get_tracing_count() == 4

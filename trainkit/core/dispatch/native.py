@@ -105,6 +105,19 @@ are_sizes: Callable[[Any], bool] = getattr(NATIVE, "are_sizes", _are_sizes)
 """Whether a shape is a tuple of plain ints, none of them negative."""
 
 
+def small_dense(
+    facts: tuple[Any, ...], rectifies: bool, others: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`others`, a product with a bias, behind what does that of few rows by a small kernel at once.
+
+    Args:
+        facts: those of the form "dense".
+        rectifies: whether results below 0 become 0.
+        others: of arrays: the rows, the kernel, and a bias or nothing.
+    """
+    return others if NATIVE is None else NATIVE.SmallDense(facts, rectifies, others)
+
+
 def row_sums(x: Any) -> Any:
     """Sums of the rows of a matrix of floats, as NumPy makes them; `None` as for `cubes`."""
     return NATIVE.row_sums(x) if is_on() else None

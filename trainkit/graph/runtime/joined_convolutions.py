@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.dispatch import native
 from trainkit.core.dtypes import HALVES
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import prune, rebuild
@@ -37,7 +38,7 @@ from trainkit.ops.convolutional.convolution import _conv
 from trainkit.ops.convolutional.convolution_geometry import facts_of
 from trainkit.ops.linear_algebra.matmul import matmul, product
 from trainkit.ops.math.elementwise import add, multiply
-from trainkit.ops.neural.dense import _dense, finished
+from trainkit.ops.neural.dense import OF_FEW_ROWS, _dense, finished
 from trainkit.ops.neural.recurrence import _gru, _lstm, compiled_gru, compiled_lstm
 
 Array = Any
@@ -122,7 +123,7 @@ def _multiplier(primitive: Any) -> Any:
             return result
 
         repeated = RepeatedProduct(weights, activation == "relu", multiply)
-        return repeated.calls
+        return native.small_dense(OF_FEW_ROWS, activation == "relu", repeated.calls)
 
     return bind
 

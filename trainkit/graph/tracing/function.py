@@ -12,6 +12,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, nest
@@ -69,6 +71,8 @@ _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
 
 
+_OTHERS = frozenset((tuple, np.ndarray))
+"""Types of arguments besides tensors for which calls look for a short key."""
 _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
 
 
@@ -105,10 +109,10 @@ class Function:
         self._lock = forks.make_rlock()
         self._traces = 0
         self._instance: Callable[[], Any] | None = None
-        # graphs for calls with tensors alone, or tuples of them, by their short keys
+        # graphs for calls with tensors and arrays alone, or tuples of them, by their short keys
         self._ready: dict[Any, ConcreteFunction] = {}
         self._ready_elsewhere: dict[devices.Device, dict[Any, ConcreteFunction]] = {}
-        self._takes_tuples = False
+        self._takes_others = False
         self._tracing: list[Any] = []
         self._calls_replicas = False
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
@@ -201,7 +205,7 @@ class Function:
                 prepared = ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
             except AttributeError:
                 prepared = None
-                if self._takes_tuples:
+                if self._takes_others:
                     arrays = []
                     prepared = ready.get(short_key(args, arrays))
             if prepared is not None:
@@ -210,6 +214,7 @@ class Function:
             return self.python_function(*args, **kwargs)
         if self._calls_replicas:
             return run_around_replicas(self.python_function, args, kwargs)
+        self._takes_others = self._takes_others or any(type(x) in _OTHERS for x in args)
         # 2. The graph of the complete key, traced now if there is none, or if it refers to tensors
         # of a trace that does not enclose this call.
         args, kwargs = self._arguments.canonical(args, kwargs)
@@ -246,7 +251,6 @@ class Function:
             short = short_key(args, [])
             if short is not None:
                 self._ready_here()[short] = concrete
-                self._takes_tuples |= any(type(x) is tuple for x in args)
         if UNSEEN and concrete.graph.has_effects and not _THREAD.traces:
             run = functools.partial(concrete.run, tensors_in(args, kwargs))
             again = functools.partial(self._again, args, kwargs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import nest
+from trainkit.core import devices, nest
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
@@ -38,11 +38,12 @@ def tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
 
 
 def short_key(args: tuple[Any, ...], arrays: list[Any]) -> Any:
-    """What tells calls with plain tensors, tuples of them and `None` apart, at little cost.
+    """What tells calls with plain tensors, arrays, tuples of them and `None` apart, at little cost.
 
     Args:
         args: positional arguments, or a tuple inside of them.
-        arrays: takes the arrays of the tensors, in the order of the graph's inputs.
+        arrays: takes the arrays of the tensors, in the order of the graph's inputs, and copies of
+            the arrays of NumPy, which become tensors of the CPU.
 
     Returns:
         For each argument shape and NumPy's number of the dtype, `None`, or a tuple of the same;
@@ -56,11 +57,19 @@ def short_key(args: tuple[Any, ...], arrays: list[Any]) -> Any:
             key.append((array.shape, array.dtype.num))
         elif x is None:
             key.append(None)
+        elif type(x) is np.ndarray and _is_plain(x.dtype) and devices.current() is devices.CPU:
+            arrays.append(np.array(x))
+            key.append((x.shape, x.dtype.num))
         elif type(x) is tuple and (inner := short_key(x, arrays)) is not None:
             key.append((inner,))
         else:
             return None
     return tuple(key)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether NumPy's number of a dtype tells it from all others; not of texts or swapped bytes."""
+    return dtype.kind in "biufc" and dtype.isnative
 
 
 def has_no_rank(x: Any) -> bool:

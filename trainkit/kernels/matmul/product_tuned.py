@@ -47,7 +47,7 @@ FEWEST_WEIGHTS = 1 << 16
 Few rows wait for memory: of one row it gets a third more out of that than OpenBLAS does, and of a
 few rows three times as much, as OpenBLAS copies the weights.
 """
-_LEAST_WORK = 1 << 18
+LEAST_WORK = 1 << 18
 """Multiplications up to which OpenBLAS uses one thread, and is left alone."""
 _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
@@ -143,7 +143,7 @@ def is_large(rows: int, w: Array) -> bool:
     if w.shape[1] < _NARROWEST:
         return False
     work = rows * w.size
-    return work > _LEAST_WORK or (work > 0 and has_many_weights(w))
+    return work > LEAST_WORK or (work > 0 and has_many_weights(w))
 
 
 def has_many_weights(w: Array) -> bool:
@@ -212,7 +212,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     count = math.prod(outside)
     each = rows * depth * columns
     work = count * each
-    if work <= _LEAST_WORK or each < _LEAST_EACH:
+    if work <= LEAST_WORK or each < _LEAST_EACH:
         return None
     run = (STACK if size == 4 else STACK_DOUBLE).find((), PRODUCT_SECONDS * work)
     if run is None:

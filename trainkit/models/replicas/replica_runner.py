@@ -233,6 +233,9 @@ def runner_of(model: Any, mode: str) -> ReplicaRunner | None:
         mode: see `ReplicaRunner`.
     """
     strategy = model.distribute_strategy
-    if strategy.virtual is None and strategy.num_replicas_in_sync == 1:
-        return None
-    return ReplicaRunner(model, strategy, mode)
+    return None if has_one_replica(strategy) else ReplicaRunner(model, strategy, mode)
+
+
+def has_one_replica(strategy: Any) -> bool:
+    """Whether steps in the scope of `strategy` are those of one replica, which joins nothing."""
+    return strategy.virtual is None and bool(strategy.num_replicas_in_sync == 1)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, nest
-from trainkit.core.tensor import wrap_on_device
+from trainkit.core.tensor import Tensor, wrap_on_device
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable, set_silently
 from trainkit.data import Dataset, structure
@@ -313,6 +313,25 @@ class OrderedFeed(ArrayFeed):
 
     def fresh(self) -> Iterator[Any]:
         return _batches_of(self.leaves, self.samples, self.batch_size)
+
+
+def rows_of_one_batch(x: Any, batch_size: Any) -> Any:
+    """A copy of the array of an input that is one batch for a pass; `None` for other data.
+
+    Args:
+        x: what `predict` was given.
+        batch_size: samples in a batch; by default 32.
+    """
+    array = x._array if type(x) is Tensor else x
+    if type(array) is not np.ndarray or not array.ndim or array.dtype.kind in _UNUSUAL_KINDS:
+        return None
+    if limits.max_steps_per_epoch() is not None:  # which decides about the sizes of batches
+        return None
+    if batch_size is not None:
+        batch_size = limits.whole(batch_size, "batch_size", minimum=1)
+    if not 0 < len(array) <= (batch_size or 32):
+        return None
+    return data_adapters.as_arrays(array).copy()
 
 
 def _batches_of(leaves: list[Any], samples: int, batch_size: int) -> Iterator[list[Any]]:

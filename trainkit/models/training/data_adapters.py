@@ -19,6 +19,8 @@ from trainkit.core.values.table_columns import require_numbers
 from trainkit.core.values.text_arrays import may_be_text, text_array
 from trainkit.data import Dataset, DatasetIterator
 
+_F32 = np.dtype(np.float32)
+
 
 def unpack(data: Any) -> tuple[Any, Any, Any]:
     """A batch as x, y and sample weights; what is not there is `None`.
@@ -87,8 +89,8 @@ def as_arrays(x: Any) -> Any:
 
     A column of a table of pandas has a second axis of size 1, as in Keras.
     """
-    if x is None:
-        return None
+    if x is None or (type(x) is np.ndarray and x.dtype is _F32):
+        return x  # what most calls give
     if isinstance(x, dict):
         return {key: as_arrays(value) for key, value in x.items()}
     if _is_many(x):

@@ -13,14 +13,16 @@ from trainkit.callbacks import run_journal
 from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.callbacks.loggers import log_metrics
-from trainkit.callbacks.progress import LoopBar, ProgressBar
+from trainkit.callbacks.progress import LoopBar, ProgressBar, late_bar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
 from trainkit.core.process import console
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import Tensor, wrap_on_device
 from trainkit.core.trackable import set_silently
 from trainkit.models.replicas import replica_feeds
+from trainkit.models.replicas.replica_runner import has_one_replica
 from trainkit.models.training import batch_sources, fit_arguments, limits, training_loop
+from trainkit.models.training.memory_report import out_of_memory
 
 
 @contextlib.contextmanager
@@ -40,7 +42,7 @@ def speaking(model: Any) -> contextlib.AbstractContextManager[Any]:
 def divide(model: Any, feed: Any) -> Any:
     """The batches of this process, where several train the model."""
     strategy = model.distribute_strategy
-    if feed is None or (strategy.num_replicas_in_sync == 1 and strategy.virtual is None):
+    if feed is None or has_one_replica(strategy):
         return feed
     return replica_feeds.divide_feed(feed, strategy)
 
@@ -177,12 +179,35 @@ def predict_model(
     model: Any, x: Any, batch_size: Any, steps: Any, verbose: Any, callbacks: Any
 ) -> Any:
     """The outputs for some data, those of all batches joined, as NumPy arrays."""
+    if callbacks is None and steps is None and has_one_replica(model.distribute_strategy):
+        rows = batch_sources.rows_of_one_batch(x, batch_size)
+        if rows is not None:
+            return _predict_batch(model, rows, verbose)
     feed = batch_sources.feed(x, batch_size=batch_size, steps=steps)
     loop = training_loop.run_predict
     outputs = _run_over(model, loop, feed, verbose, callbacks, stop_predicting=False)
     if len(outputs) == 1:
-        return nest.map_structure(_host_copy, outputs[0])
+        return host_copies(outputs[0])
     return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+
+def _predict_batch(model: Any, rows: Any, verbose: Any) -> Any:
+    """The outputs for one batch, of which no callback hears: the loop takes longer than it may."""
+    bar = late_bar(fit_arguments.verbosity(verbose))
+    set_silently(model, stop_predicting=False)
+    with model.distribute_strategy.placement(), bar:
+        try:
+            outputs = training_loop.on_batch_alone(model, "predict", wrap_on_device(rows))
+        except MemoryError as error:
+            raise out_of_memory(model, "predict", error) from error
+    return host_copies(outputs)
+
+
+def host_copies(outputs: Any) -> Any:
+    """Outputs as arrays of the caller's own, nested alike."""
+    if type(outputs) is Tensor:
+        return _host_copy(outputs)
+    return nest.map_structure(_host_copy, outputs)
 
 
 def _host_copy(output: Any) -> Any:

@@ -75,17 +75,19 @@ def verbosity(verbose: Any) -> int:
 
 def as_batch(x: Any, y: Any, sample_weight: Any) -> Any:
     """The three as a batch of tensors."""
-
-    def tensor(value: Any) -> Any:
-        if value is None or is_tensor(value):
-            return value
-        return wrap(devices.to_device(np.array(value), devices.current()))
-
+    if type(x) is np.ndarray and y is None and sample_weight is None:
+        return _tensor(data_adapters.as_arrays(x))
     parts = [
         data_adapters.as_arrays(part) if not is_tensor(part) else part
         for part in (x, y, sample_weight)
     ]
-    return data_adapters.pack_given(*(nest.map_structure(tensor, part) for part in parts))
+    return data_adapters.pack_given(*(nest.map_structure(_tensor, part) for part in parts))
+
+
+def _tensor(value: Any) -> Any:
+    if value is None or is_tensor(value):
+        return value
+    return wrap(devices.to_device(np.array(value), devices.current()))
 
 
 def in_order(values: dict[str, Any], metrics: list[Any]) -> Any:

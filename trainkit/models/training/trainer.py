@@ -10,7 +10,6 @@ import numpy as np
 from trainkit.autodiff.tape import GradientTape
 from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.history import History
-from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
@@ -27,7 +26,7 @@ from trainkit.models.training import data_adapters, first_batch, fit_arguments, 
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
 from trainkit.models.training.compiling import compile_model
-from trainkit.models.training.fit import evaluate_model, fit_model, predict_model
+from trainkit.models.training.fit import evaluate_model, fit_model, host_copies, predict_model
 from trainkit.models.training.step_cache import StepCache, held_metrics
 from trainkit.models.training.step_function import make_steps, minimize
 from trainkit.models.training.step_parts import build_for_step, loss_of, outputs_of
@@ -424,8 +423,7 @@ class Trainer(Layer):
     @with_known_arguments
     def predict_on_batch(self, x: Any) -> np.ndarray[Any, Any]:
         """The outputs for one batch, as NumPy arrays."""
-        outputs = self._on_batch("predict", x)
-        return nest.map_structure(np.array, outputs)
+        return host_copies(self._on_batch("predict", x))
 
     def _on_batch(self, mode: str, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
         with self.distribute_strategy.placement():

@@ -307,14 +307,18 @@ def _checked_logs(model: Any, mode: str, logs: Any) -> dict[str, Any]:
 def on_batch(model: Any, mode: str, batch: Any) -> Any:
     """The logs or outputs of one batch."""
     replicas = runner_of(model, mode)
-    function = _function_of(model, mode)
     if replicas is None:
-        result = function(iter([batch]))
+        result = on_batch_alone(model, mode, batch)
     else:
-        result = replicas.run_batch(function, batch)
+        result = replicas.run_batch(_function_of(model, mode), batch)
     if mode == "predict" or type(result) is dict:
         return result
     return _checked_logs(model, mode, result)
+
+
+def on_batch_alone(model: Any, mode: str, batch: Any) -> Any:
+    """What the step gives for one batch, where there is one replica."""
+    return _function_of(model, mode)(iter([batch]))
 
 
 def run_evaluate(

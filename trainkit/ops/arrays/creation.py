@@ -49,8 +49,9 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
         InvalidArgumentError: a size is negative, no whole number, or not known.
     """
     if are_sizes(shape):
-        shapes.bounded(op, *shape)
-        return shape
+        plain_sizes: tuple[int, ...] = shape
+        shapes.bounded(op, *plain_sizes)
+        return plain_sizes
     if shape is None:
         raise InvalidArgumentError(f"{op}: a shape is an int or a sequence of ints, got None")
     if hasattr(shape, "__index__") and not getattr(shape, "ndim", 0):

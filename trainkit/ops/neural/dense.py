@@ -11,7 +11,15 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
-from trainkit.core.dispatch.facets import COMMON, COMPOSITE, CONTRACTION, WHOLE_KERNEL, Tuned
+from trainkit.core.dispatch.eager import MOST_BY_DOT
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    COMPOSITE,
+    CONTRACTION,
+    WHOLE_KERNEL,
+    Direct,
+    Tuned,
+)
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -39,6 +47,8 @@ from trainkit.ops.vmap_rules.shared_rules import by_formula
 _F32 = np.dtype(np.float32)
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 _LARGE = 1 << 14
+OF_FEW_ROWS = (np.add, np.maximum, MOST_BY_DOT, product_tuned.LEAST_WORK)
+"""What the compiled half makes small products of, which then have no kernel."""
 """So many elements are rectified in two fast passes, and their gradients by the kernel."""
 ACTIVATIONS = (None, "relu")
 """What `dense` and `conv_with_bias` can apply to their result in place."""
@@ -169,6 +179,7 @@ def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | No
         on_bfloat16=_on_halves,
         on_float16=_on_halves,
     ),
+    direct=Direct("dense", OF_FEW_ROWS),
 )
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None

@@ -228,6 +228,7 @@ cdef dict FORMS = {
     "expand_dims": DirectExpandDims,
     "join": DirectJoin,
     "division": DirectDivision,
+    "dense": DirectDense,
     "uniform": DirectUniform,
     "normal": DirectNormal,
     "integers": DirectIntegers,

@@ -56,6 +56,98 @@ cdef object product_of_integers(PyArrayObject *a, PyArrayObject *b):
     return y
 
 
+cdef class DirectDense(Direct):
+    """The product of a few rows by a small kernel, plus a bias, rectified if asked for.
+
+    Args:
+        add, maximum: of NumPy, whose loops follow the product.
+        element_limit: elements of a matrix up to which the call of BLAS is `dot`'s.
+        work_limit: multiplications up to which no kernel is asked.
+    """
+
+    cdef Loops add
+    cdef Loops maximum
+    cdef Py_ssize_t element_limit
+    cdef Py_ssize_t work_limit
+
+    def __init__(self, add, maximum, Py_ssize_t element_limit, Py_ssize_t work_limit):
+        self.add, self.maximum = Loops(add), Loops(maximum)
+        self.element_limit, self.work_limit = element_limit, work_limit
+
+    cdef object run(self, list arrays, dict settings):
+        activation = setting(settings, "activation")
+        if PyList_GET_SIZE(arrays) != 4 or not (activation is None or activation == "relu"):
+            return None
+        return self.multiply(arrays[1], arrays[2], arrays[3], activation is not None)
+
+    cdef object multiply(self, object x, object kernel, object bias, bint rectifies):
+        """The result, `None` where the body or a kernel is to do it."""
+        cdef cnp.PyArray_Descr *descr
+        cdef PyArrayObject *shift
+        cdef cnp.npy_intp rows, columns, item
+        cdef double zero = 0
+        cdef char *args[3]
+        cdef cnp.npy_intp steps[3]
+        if not is_array(x) or not is_array(kernel):
+            return None
+        descr = PyArray_DESCR(<PyArrayObject *>x)
+        if not is_float(descr) or PyArray_NDIM(<PyArrayObject *>x) != 2:
+            return None
+        rows = PyArray_DIM(<PyArrayObject *>x, 0)
+        if rows * size_of(kernel) > self.work_limit:
+            return None
+        if bias is not None:
+            if not is_array(bias):
+                return None
+            shift = <PyArrayObject *>bias
+            if PyArray_DESCR(shift) is not descr or PyArray_NDIM(shift) != 1 or not in_order(shift):
+                return None
+            if PyArray_SIZE(shift) != PyArray_DIM(<PyArrayObject *>kernel, 1):
+                return None
+        y = product(x, kernel, self.element_limit)
+        if y is None:
+            return None
+        columns, item = PyArray_DIM(<PyArrayObject *>y, 1), PyArray_ITEMSIZE(<PyArrayObject *>y)
+        args[0] = args[2] = bytes_of(y)
+        if bias is not None:
+            args[1] = bytes_of(bias)
+            steps[0] = steps[1] = steps[2] = 0 if columns == 1 else item
+            if columns == 1:  # so the loop is called for each row, which `steps` of 0 would repeat
+                steps[1], columns, rows = 0, rows, 1
+                steps[0] = steps[2] = 0 if columns == 1 else item
+            self.add.call_rows(descr, args, rows, columns, steps)
+        if rectifies:
+            args[1] = <char *>&zero  # whose bytes are those of a float32, too
+            steps[0] = steps[2] = 0 if size_of(y) == 1 else item
+            steps[1] = 0
+            self.maximum.call(descr, args, size_of(y), steps, True)
+        return y
+
+
+cdef class SmallDense:
+    """`dense` in a program: of few rows and a small kernel at once, others by a function.
+
+    Args:
+        direct: the facts of `DirectDense`.
+        rectifies: whether results below 0 become 0.
+        others: the function.
+    """
+
+    cdef DirectDense direct
+    cdef bint rectifies
+    cdef object others
+
+    def __init__(self, tuple direct, bint rectifies, others):
+        self.direct, self.rectifies, self.others = DirectDense(*direct), rectifies, others
+
+    def __call__(self, x, kernel, bias=None):
+        if enabled:
+            y = self.direct.multiply(x, kernel, bias, self.rectifies)
+            if y is not None:
+                return y
+        return self.others(x, kernel, bias)
+
+
 def matmul(primitive, reference, Py_ssize_t element_limit):
     """The function of `matmul`; what are no small matrices of one dtype goes to `reference`.
 
