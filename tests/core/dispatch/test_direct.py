@@ -455,3 +455,21 @@ def test_cubes_have_their_gradient():
         y = x**3
     np.testing.assert_array_equal(tape.gradient(y, x), [[12.0, 3.0]])
     np.testing.assert_array_equal(y, x**3)
+
+
+@pytest.mark.parametrize("size", [1024, 1056, 4096, 16384, 16416, 20_000, 1023, 1025, 1000, 0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_vectors_are_added_up_in_numpys_order(size, dtype):
+    rng = np.random.default_rng(size)
+    x = (rng.standard_normal(size) * 10.0 ** rng.uniform(-3, 3, size)).astype(dtype)
+    total = native.vector_sum(x)
+    assert (total is None) == (size < 1024 or size % 32 != 0)
+    for values in (x, x * 0 - 0.0):
+        if total is not None:
+            assert bits(native.vector_sum(values)) == bits(np.add.reduce(values))
+
+
+def test_sums_of_other_arrays_than_vectors_are_left_to_numpy():
+    x = np.ones((64, 64), "float32")
+    for other in (x, x.reshape(-1)[::2], x.reshape(-1).astype("int32"), x.astype("float16"), 3.0):
+        assert native.vector_sum(other) is None

@@ -123,6 +123,11 @@ def row_sums(x: Any) -> Any:
     return NATIVE.row_sums(x) if is_on() else None
 
 
+def vector_sum(x: Any) -> Any:
+    """The sum of a long vector of floats, as NumPy makes it; `None` as for `cubes`."""
+    return NATIVE.vector_sum(x) if is_on() else None
+
+
 def row_square_sums(x: Any) -> Any:
     """Sums of the squares of the rows of a matrix of floats, likewise."""
     return NATIVE.row_square_sums(x) if is_on() else None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
-from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums
+from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums, vector_sum
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
@@ -256,6 +256,9 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     They are products with ones, for which BLAS uses all cores. The errors are those of NumPy's
     sums or smaller. Sums of rows have the bits of NumPy's own loop, which compiled graphs call.
     """
+    if axis is None and x.dtype is _F32 and not keepdims:  # at once: it takes as long as its calls
+        is_served = x.size >= FEWEST and x.flags.c_contiguous
+        return _whole_sum(x.reshape(-1), of_squares=False) if is_served else None
     total = wide_axis_sum(x, axis, keepdims)
     return None if total is None else cast_array(total, x.dtype)
 
@@ -416,11 +419,12 @@ def _middle_sum(x: Array) -> Array:
 def _middle_sum_on_pool(x: Array, family: kernel_family.Family = MIDDLE_SUMS) -> Array | None:
     if x.dtype is not _F32 or x.shape[2] < _BROAD // 4:
         return None
-    run = family.find((), _nanoseconds(x) * 1e-9)
+    nanoseconds = _nanoseconds(x)
+    run = family.find((), nanoseconds * 1e-9)
     if run is None:
         return None
-    y = np.empty((len(x), x.shape[2]), np.float32)
-    run(*shared(_nanoseconds(x)), x, y)
+    y = np.empty((len(x), x.shape[2]), _F32)
+    run(*shared(nanoseconds), x, y)
     return y
 
 
@@ -428,26 +432,33 @@ def _whole_sum(x: Array, of_squares: bool) -> Any:
     """The sum of all elements: NumPy adds up the sums of runs in pairs, so the error is small."""
     end = x.size // (_RUN * _RUNS) * (_RUN * _RUNS)
     family = MIDDLE_SQUARE_SUMS if of_squares else MIDDLE_SUMS
-    total = _middle_sum_on_pool(x[:end].reshape(-1, _RUNS, _RUN), family)
+    runs = (x if end == x.size else x[:end]).reshape(-1, _RUNS, _RUN)
+    total = _middle_sum_on_pool(runs, family)
     if total is None and of_squares:
         return _whole_sum(np.square(x), of_squares=False)
     if total is None:
         end = x.size // _RUN * _RUN
         total = x[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)
     total = _sum_in_pairs(total.reshape(-1))
+    if end == x.size:
+        return total
     tail = np.square(x[end:]) if of_squares else x[end:]
-    return total + np.add.reduce(tail) if tail.size else total
+    return total + np.add.reduce(tail)
 
 
+_MOST_BY_ONE = 1 << 15
+"""Numbers from which on calling the kernel pays, which has longer vectors and all cores."""
 _FEWEST_QUARTERED = 1 << 10
 """Numbers whose quarters NumPy adds up by themselves: it halves what is more than 128."""
 
 
 def _sum_in_pairs(x: Array) -> Any:
-    """`np.add.reduce` of a vector: quarters go side by side through the kernel of rows.
+    """`np.add.reduce` of a vector: quarters go side by side, by compiled code or a kernel of rows.
 
     NumPy halves a vector in the same way, and waits for each sum before it begins the next.
     """
+    if x.size < _MOST_BY_ONE and (total := vector_sum(x)) is not None:
+        return total[()]
     quarter, remainder = divmod(x.size, 4)
     if x.size < _FEWEST_QUARTERED or remainder or quarter % _SIDE_BY_SIDE:
         return np.add.reduce(x)

@@ -268,7 +268,7 @@ def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 
 
 def _mean_by_blas(x: Array, *, axis: Axis, keepdims: bool) -> Array | None:
-    total = wide_axis_sum(x, axis, keepdims)
+    total = axis_sum(x, axis, keepdims) if x.dtype is _F32 else wide_axis_sum(x, axis, keepdims)
     if total is None:
         return None
     mean = total / (x.size // total.size)

@@ -98,6 +98,13 @@ cdef void add_rows(
             row += 1
 
 
+cdef inline Float add_quarters(Float *x, Py_ssize_t n) noexcept nogil:
+    """The sum of a vector whose quarters NumPy adds up by themselves, side by side."""
+    cdef Float sums[TOGETHER]
+    add_four(x, n // 4, n // 4, sums)
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]) + 0
+
+
 cdef void multiply_rows(Float *x, Py_ssize_t rows, Py_ssize_t n, Float *y) noexcept nogil:
     cdef Py_ssize_t row = 0, i, k
     cdef Float p[MULTIPLIED_TOGETHER]
@@ -182,6 +189,29 @@ cdef bint has_rows_of_numpy(Reduced kind) except -1:
 def row_sums(x):
     """Sums of the rows of a matrix of floats in C order, as NumPy makes them; `None` for others."""
     return reduced_rows(x, SUMS) if has_rows_of_numpy(SUMS) else None
+
+
+def vector_sum(x):
+    """The sum of a long vector of floats, as NumPy makes it, in an array without axes.
+
+    `None` for vectors whose quarters NumPy does not add up by themselves, and other arrays.
+    """
+    cdef PyArrayObject *a
+    cdef Py_ssize_t n
+    if not is_array(x) or not has_rows_of_numpy(SUMS):
+        return None
+    a = <PyArrayObject *>x
+    n = PyArray_SIZE(a)
+    if not in_order(a) or PyArray_NDIM(a) != 1 or not is_float(PyArray_DESCR(a)):
+        return None
+    if n < 8 * ADDED_AT_ONCE or n % 32:
+        return None
+    y = empty(0, NULL, PyArray_DESCR(a))
+    if PyArray_DESCR(a) is F32:
+        (<float *>bytes_of(y))[0] = add_quarters(<float *>PyArray_BYTES(a), n)
+    else:
+        (<double *>bytes_of(y))[0] = add_quarters(<double *>PyArray_BYTES(a), n)
+    return y
 
 
 def row_square_sums(x):
