@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import dtypes
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.creation import ones_like
@@ -50,6 +53,9 @@ def count_nonzero(
         3
     """
     x = as_tensor(input)
+    if axis is None and not keepdims and type(x) is Tensor and type(x._array) is np.ndarray:
+        if not (trace_state.TAPES or trace_state.THREAD.traces) and x._array.dtype.kind in "biuf":
+            return wrap(np.array(np.count_nonzero(x._array)).astype(as_dtype(dtype).dtype))
     counted = x if x.dtype == dtypes.bool_ else not_equal(x, 0)
     size = x._array.size if type(x) is Tensor else x.shape.num_elements()
     if size is None or size >= 1 << 31:  # more than the int32 in which bools are summed may hold

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, INTEGERS, LAST_AXES, Tuned
+from trainkit.core.dispatch.facets import AXIS, INTEGERS, LAST_AXES, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -186,7 +186,13 @@ def _top_rule(x: Spec, *, k: int, sorted: bool) -> Any:
     return Spec(dims, x.dtype), Spec(dims, dtypes.int32)
 
 
-@primitive(_top_rule, name="top_k", semantics=LAST_AXES, tuned=Tuned(on_gpu=(_top_k_on_gpu,)))
+@primitive(
+    _top_rule,
+    name="top_k",
+    semantics=LAST_AXES,
+    tuned=Tuned(on_gpu=(_top_k_on_gpu,)),
+    direct=Direct("top_k"),
+)
 def _top_k(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     """The `k` greatest elements along the last axis and their positions."""
     if not x.ndim or not 0 <= k <= x.shape[-1]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import nest, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import BY_ELEMENT, INDEXING, INTEGERS, PICKED, SHAPE
+from trainkit.core.dispatch.facets import BY_ELEMENT, INDEXING, INTEGERS, PICKED, SHAPE, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -87,6 +87,7 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
     text="beside numbers",
     rows=lambda settings: "read" if settings["axis"] == 0 else None,
     sizes=PICKED,
+    direct=Direct("take"),
 )
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""

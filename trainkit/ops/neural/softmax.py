@@ -124,6 +124,7 @@ def powers_share(x: Any, axis: Any = -1) -> Tensor:
     tuned=softmax_tuned.LOG_SOFTMAX.facet(
         softmax_tuned.log_softmax, on_gpu=(softmax_gpu.log_softmax,)
     ),
+    direct=Direct("log_softmax", (np.maximum, np.subtract, np.exp, np.add, np.log)),
 )
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""

@@ -303,6 +303,49 @@ cdef class DirectSoftmax(Direct):
         self.exp.call_kind(kind, args, n, steps)
 
 
+cdef class DirectLogSoftmax(DirectSoftmax):
+    """The logarithm of softmax along the last axis, of floats."""
+
+    cdef Loops log
+
+    def __init__(self, maximum, subtract, exp, add, log):
+        self.greatest, self.total = Reducer(maximum), Reducer(add)
+        self.subtract, self.exp, self.log = Loops(subtract), Loops(exp), Loops(log)
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), n
+        cdef int kind = kind_of(descr)
+        cdef char *of_rows
+        cdef char *powers
+        cdef char *to
+        cdef char *args[2]
+        cdef cnp.npy_intp steps[2]
+        if not is_float(descr) or not cube_of(a, setting(settings, "axis"), False, &cube):
+            return None
+        if cube.inner != 1:
+            return None
+        n = cube.outer * cube.size
+        y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
+        to = bytes_of(y)
+        of_rows = <char *>PyMem_Malloc((cube.outer + n) * item)
+        if of_rows is NULL:
+            raise MemoryError
+        powers = of_rows + cube.outer * item
+        self.greatest.reduce(kind, PyArray_BYTES(a), of_rows, &cube, item)
+        by_row(self.subtract, kind, PyArray_BYTES(a), of_rows, to, &cube, item)
+        self.exp_of(kind, to, powers, n, item)
+        self.total.reduce(kind, powers, of_rows, &cube, item)
+        args[0] = args[1] = of_rows
+        steps[0] = steps[1] = 0 if cube.outer == 1 else item
+        self.log.call_kind(kind, args, cube.outer, steps)
+        by_row(self.subtract, kind, to, of_rows, to, &cube, item)
+        PyMem_Free(of_rows)
+        return y
+
+
 cdef void by_row(
     Loops loops, int kind, char *x, char *of_rows, char *y, Cube *cube, cnp.npy_intp item
 ) noexcept:
