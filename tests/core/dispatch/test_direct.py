@@ -77,7 +77,7 @@ def axes_of(x):
 
 @given(arrays(("float32", "float64", "int32", "int64", "bool", "int8")), st.data())
 def test_reductions_have_the_bits_of_numpy(x, data):
-    name = data.draw(st.sampled_from(["sum", "mean", "max", "min", "prod", "var"]))
+    name = data.draw(st.sampled_from(["sum", "mean", "max", "min", "prod", "var", "any", "all"]))
     axis, keepdims = data.draw(st.sampled_from(axes_of(x))), data.draw(st.booleans())
     assert_same_bits(getattr(tk.ops, name), x, axis=axis, keepdims=keepdims)
 

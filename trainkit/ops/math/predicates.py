@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INTEGERS, NO_REDUCTION, REDUCTION
+from trainkit.core.dispatch.facets import INTEGERS, NO_REDUCTION, REDUCTION, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -17,7 +19,12 @@ def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 
 
 @primitive(
-    _logic_rule, name="all", semantics=REDUCTION, lowering=NO_REDUCTION, no_gradient=INTEGERS
+    _logic_rule,
+    name="all",
+    semantics=REDUCTION,
+    lowering=NO_REDUCTION,
+    no_gradient=INTEGERS,
+    direct=Direct("reduction", (np.logical_and,)),
 )
 def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether all elements along axes are true."""
@@ -29,7 +36,12 @@ _all.declare(stackable=True)
 
 
 @primitive(
-    _logic_rule, name="any", semantics=REDUCTION, lowering=NO_REDUCTION, no_gradient=INTEGERS
+    _logic_rule,
+    name="any",
+    semantics=REDUCTION,
+    lowering=NO_REDUCTION,
+    no_gradient=INTEGERS,
+    direct=Direct("reduction", (np.logical_or,)),
 )
 def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether one element along axes is true."""

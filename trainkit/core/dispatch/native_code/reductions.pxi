@@ -253,7 +253,7 @@ cdef class DirectVariance(Direct):
 
 
 cdef class DirectSoftmax(Direct):
-    """exp(x) over its sum along the last axis, of floats."""
+    """exp(x) over its sum along axes, of floats."""
 
     cdef Reducer greatest
     cdef Reducer total
@@ -269,22 +269,20 @@ cdef class DirectSoftmax(Direct):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
         cdef Cube cube
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
-        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), o, n
+        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), n
         cdef int kind = kind_of(descr)
         cdef char *of_rows
         cdef char *to
         cdef char *centred
         if not is_float(descr) or not cube_of(a, setting(settings, "axis"), False, &cube):
             return None
-        if cube.inner != 1:
-            return None
-        n = cube.outer * cube.size
+        n = PyArray_SIZE(a)
         y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
         to = PyArray_BYTES(<PyArrayObject *>y)
-        of_rows = <char *>PyMem_Malloc((cube.outer + n) * item)
+        of_rows = <char *>PyMem_Malloc((cube.outer * cube.inner + n) * item)
         if of_rows is NULL:
             raise MemoryError
-        centred = of_rows + cube.outer * item
+        centred = of_rows + cube.outer * cube.inner * item
         self.greatest.reduce(kind, PyArray_BYTES(a), of_rows, &cube, item)
         by_row(self.subtract, kind, PyArray_BYTES(a), of_rows, centred, &cube, item)
         self.exp_of(kind, centred, to, n, item)
@@ -304,7 +302,7 @@ cdef class DirectSoftmax(Direct):
 
 
 cdef class DirectLogSoftmax(DirectSoftmax):
-    """The logarithm of softmax along the last axis, of floats."""
+    """The logarithm of softmax along axes, of floats."""
 
     cdef Loops log
 
@@ -316,7 +314,7 @@ cdef class DirectLogSoftmax(DirectSoftmax):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
         cdef Cube cube
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
-        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), n
+        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), n = PyArray_SIZE(a), sum_count
         cdef int kind = kind_of(descr)
         cdef char *of_rows
         cdef char *powers
@@ -325,22 +323,20 @@ cdef class DirectLogSoftmax(DirectSoftmax):
         cdef cnp.npy_intp steps[2]
         if not is_float(descr) or not cube_of(a, setting(settings, "axis"), False, &cube):
             return None
-        if cube.inner != 1:
-            return None
-        n = cube.outer * cube.size
+        sum_count = cube.outer * cube.inner
         y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
         to = bytes_of(y)
-        of_rows = <char *>PyMem_Malloc((cube.outer + n) * item)
+        of_rows = <char *>PyMem_Malloc((sum_count + n) * item)
         if of_rows is NULL:
             raise MemoryError
-        powers = of_rows + cube.outer * item
+        powers = of_rows + sum_count * item
         self.greatest.reduce(kind, PyArray_BYTES(a), of_rows, &cube, item)
         by_row(self.subtract, kind, PyArray_BYTES(a), of_rows, to, &cube, item)
         self.exp_of(kind, to, powers, n, item)
         self.total.reduce(kind, powers, of_rows, &cube, item)
         args[0] = args[1] = of_rows
-        steps[0] = steps[1] = 0 if cube.outer == 1 else item
-        self.log.call_kind(kind, args, cube.outer, steps)
+        steps[0] = steps[1] = 0 if sum_count == 1 else item
+        self.log.call_kind(kind, args, sum_count, steps)
         by_row(self.subtract, kind, to, of_rows, to, &cube, item)
         PyMem_Free(of_rows)
         return y
@@ -349,10 +345,18 @@ cdef class DirectLogSoftmax(DirectSoftmax):
 cdef void by_row(
     Loops loops, int kind, char *x, char *of_rows, char *y, Cube *cube, cnp.npy_intp item
 ) noexcept:
-    """An operation of each row of `x` and a number for it."""
+    """An operation of each row of `x` and a number for it; of columns one for each number."""
     cdef char *args[3]
     cdef cnp.npy_intp steps[3]
-    cdef cnp.npy_intp o, width = cube.size * item
+    cdef cnp.npy_intp o, i, width = cube.size * item
+    if cube.inner > 1:
+        width = cube.inner * item
+        for i in range(cube.outer * cube.size):
+            args[0], args[2] = x + i * width, y + i * width
+            args[1] = of_rows + i // cube.size * width
+            steps[0] = steps[1] = steps[2] = item
+            loops.call_kind(kind, args, cube.inner, steps)
+        return
     for o in range(cube.outer):
         args[0], args[1], args[2] = x + o * width, of_rows + o * item, y + o * width
         steps[0], steps[1], steps[2] = item, 0, item
