@@ -105,6 +105,22 @@ are_sizes: Callable[[Any], bool] = getattr(NATIVE, "are_sizes", _are_sizes)
 """Whether a shape is a tuple of plain ints, none of them negative."""
 
 
+def draw(
+    variable: Any, function: Callable[..., Any], dims: tuple[Any, ...], settings: dict[str, Any]
+) -> Any:
+    """What a function draws from the state in a variable, which takes the one behind it.
+
+    `None`, with nothing drawn, where that is to be done in Python.
+
+    Args:
+        variable: of a generator; draws go where it is.
+        function: of the state, the setting `shape` and others; gives values and the next state.
+        dims: the sizes of the values, which are known.
+        settings: the others.
+    """
+    return None if NATIVE is None else NATIVE.draw(variable, function, dims, settings)
+
+
 def small_dense(
     facts: tuple[Any, ...], rectifies: bool, others: Callable[..., Any]
 ) -> Callable[..., Any]:

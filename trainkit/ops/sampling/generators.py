@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.collectives.replica import REPLICAS
-from trainkit.core import dtypes, rng
-from trainkit.core.dispatch import trace_state
+from trainkit.core import devices, dtypes, rng
+from trainkit.core.dispatch import native, trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
 from trainkit.core.registry import Registry
@@ -186,7 +186,12 @@ class Generator(Trackable, DrawSource):
             return self._draw_in_graph(primitive, shape, settings)
         dims, sizes = sizes_to_fill(shape, "random")
         variable = self.state
+        result: Tensor
         with _TURN:  # threads that read one state would draw the same numbers
+            if not sizes and devices.current() is devices.CPU:
+                result = native.draw(variable, primitive, dims, settings)
+                if result is not None:
+                    return result
             stored_state = variable._read()
             values, state = primitive(state_here(stored_state), *sizes, shape=dims, **settings)
             # a state has the shape, dtype and layout of the one before: all that `assign` looks at
@@ -195,7 +200,7 @@ class Generator(Trackable, DrawSource):
                 variable._value = state
             else:
                 variable.assign(state)
-        result: Tensor = values
+        result = values
         return result
 
     def _draw_in_graph(self, primitive: Any, shape: Shape, settings: dict[str, Any]) -> Tensor:

@@ -32,8 +32,9 @@ from trainkit.ops.math.elementwise import cast as _cast
 from trainkit.ops.math.elementwise import divide as _divide
 from trainkit.ops.sampling import random as _random
 from trainkit.ops.sampling import random_draws as _random_draws
+from trainkit.ops.sampling import source_draws as _draws
 from trainkit.ops.sampling.batch_rows import along_batch
-from trainkit.ops.sampling.generators import BLOCKS_OF_CALL, DRAWS, Generator
+from trainkit.ops.sampling.generators import BLOCKS_OF_CALL, DRAWS, Generator, generator_of
 from trainkit.ops.sampling.generators import stateless as _stateless
 
 _MOST_SEQUENCES = 4096
@@ -123,7 +124,8 @@ def normal(
         >>> tk.random.normal((2, 3), seed=1).shape
         TensorShape([2, 3])
     """
-    return _random.normal(shape, mean, stddev, dtype, _source(seed))
+    source = generator_of(None if seed is None else _source(seed))
+    return _draws.normal(source, shape, mean, stddev, dtype)
 
 
 def truncated_normal(
@@ -170,7 +172,8 @@ def uniform(
     >>> uniform((2, 3), maxval=10, dtype="int32", seed=1).shape
     TensorShape([2, 3])
     """
-    return _uniform(shape, minval, maxval, dtype, _source(seed))
+    source = None if seed is None else _source(seed)
+    return _uniform(shape, minval, maxval, dtype, source)
 
 
 def _uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, source: Any) -> Tensor:
@@ -179,8 +182,9 @@ def _uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, source: Any) -> T
             raise InvalidArgumentError(
                 "random.uniform: integers need maxval, which they stay below"
             )
-        return _random.randint(shape, minval, maxval, dtype, source)
-    return _random.uniform(shape, minval, 1.0 if maxval is None else maxval, dtype, source)
+        return _draws.integers(generator_of(source), shape, minval, maxval, dtype)
+    maximum = 1.0 if maxval is None else maxval
+    return _draws.uniform(generator_of(source), shape, minval, maximum, dtype)
 
 
 def categorical(

@@ -612,3 +612,30 @@ cdef bint alphas_of(object alpha, Draw *draw, Gammas *g) noexcept:
             return False
         g.alpha[i] = number
     return True
+
+
+def draw(variable, function, tuple dims, dict settings):
+    """What a function draws from the state in a variable, which takes the one behind it.
+
+    `None`, with nothing drawn, for other variables than those of a state on the CPU, and where a
+    tape hears of reads. The state has the shape, dtype and layout of the one before, which is all
+    that `assign` would look at.
+
+    Args:
+        variable: of a generator.
+        function: of the state, the setting `shape` and others; gives values and the next state.
+        dims: the sizes of the values, which are known.
+        settings: the others.
+    """
+    if not enabled or Py_TYPE(variable) is not VARIABLE or PyList_GET_SIZE(TAPES):
+        return None
+    state = variable._value
+    if Py_TYPE(state) is not TENSOR or not is_array(array_of(state)):
+        return None
+    settings["shape"] = dims
+    values, following = function(state, **settings)
+    if Py_TYPE(following) is TENSOR and is_array(array_of(following)):
+        variable._value = following
+    else:
+        variable.assign(following)
+    return values
