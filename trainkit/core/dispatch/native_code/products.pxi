@@ -140,12 +140,14 @@ cdef class SmallDense:
     def __init__(self, tuple direct, bint rectifies, others):
         self.direct, self.rectifies, self.others = DirectDense(*direct), rectifies, others
 
-    def __call__(self, x, kernel, bias=None):
-        if enabled:
-            y = self.direct.multiply(x, kernel, bias, self.rectifies)
+    def __call__(self, *operands):
+        cdef Py_ssize_t count = PyTuple_GET_SIZE(operands)
+        if enabled and (count == 2 or count == 3):
+            bias = operands[2] if count == 3 else None
+            y = self.direct.multiply(operands[0], operands[1], bias, self.rectifies)
             if y is not None:
                 return y
-        return self.others(x, kernel, bias)
+        return self.others(*operands)
 
 
 def matmul(primitive, reference, Py_ssize_t element_limit):
