@@ -60,7 +60,8 @@ cdef class DirectTake(Direct):
         for o in range(outer):
             for i in range(count):
                 at = position_at(b, i)
-                copy_slice(to, PyArray_BYTES(a) + (o * n + at + (n if at < 0 else 0)) * width, width)
+                at += o * n + (n if at < 0 else 0)
+                copy_slice(to, PyArray_BYTES(a) + at * width, width)
                 to += width
         return y
 
@@ -76,22 +77,22 @@ cdef inline void copy_slice(char *to, const char *x, cnp.npy_intp width) noexcep
 
 
 cdef bint put_greatest(
-    Number *x, cnp.npy_intp n, int k, Number *values, cnp.npy_int32 *places
+    Number *x, cnp.npy_intp n, int k, Number *values, cnp.npy_int32 *indices
 ) noexcept:
     """The `k` greatest of `n`, of equal ones the first, greatest first; False where one is NaN."""
     cdef cnp.npy_intp i
-    cdef int j, held = 0
+    cdef int j, length = 0
     for i in range(n):
         if x[i] != x[i]:
             return False
-        if held == k and not x[i] > values[k - 1]:
+        if length == k and not x[i] > values[k - 1]:
             continue
-        j = held if held < k else k - 1
-        held += held < k
+        j = length if length < k else k - 1
+        length += length < k
         while j > 0 and x[i] > values[j - 1]:
-            values[j], places[j] = values[j - 1], places[j - 1]
+            values[j], indices[j] = values[j - 1], indices[j - 1]
             j -= 1
-        values[j], places[j] = x[i], <cnp.npy_int32>i
+        values[j], indices[j] = x[i], <cnp.npy_int32>i
     return True
 
 
@@ -114,27 +115,27 @@ cdef class DirectTopK(Direct):
         for i in range(nd):
             dims[i] = PyArray_DIM(a, i)
         dims[nd - 1] = k
-        values, places = empty(nd, dims, descr), empty(nd, dims, I32)
+        values, indices = empty(nd, dims, descr), empty(nd, dims, I32)
         rows = PyArray_SIZE(a) // n
         for row in range(rows):
             if descr is F32:
                 is_served = put_greatest(
                     <float *>PyArray_BYTES(a) + row * n, n, k,
-                    <float *>bytes_of(values) + row * k, <cnp.npy_int32 *>bytes_of(places) + row * k,
+                    <float *>bytes_of(values) + row * k, <cnp.npy_int32 *>bytes_of(indices) + row * k,
                 )
             elif descr is F64:
                 is_served = put_greatest(
                     <double *>PyArray_BYTES(a) + row * n, n, k,
-                    <double *>bytes_of(values) + row * k, <cnp.npy_int32 *>bytes_of(places) + row * k,
+                    <double *>bytes_of(values) + row * k, <cnp.npy_int32 *>bytes_of(indices) + row * k,
                 )
             elif descr is I32:
                 is_served = put_greatest(
                     <cnp.npy_int32 *>PyArray_BYTES(a) + row * n, n, k,
                     <cnp.npy_int32 *>bytes_of(values) + row * k,
-                    <cnp.npy_int32 *>bytes_of(places) + row * k,
+                    <cnp.npy_int32 *>bytes_of(indices) + row * k,
                 )
             else:
                 is_served = False
             if not is_served:
                 return None
-        return values, places
+        return values, indices
