@@ -234,6 +234,7 @@ ROWS = (
     Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUNS", ("sum, 1000000",)),
+    Row("kernels/reductions/reductions_tuned.py", "_MOST_BY_ONE", ("sum, 1000000",)),
     Row(
         "compiler/schedule/rows.py",
         "MOST_BYTES",
@@ -256,7 +257,7 @@ ROWS = (
     ),
     Row(
         "kernels/matmul/product_tuned.py",
-        "_LEAST_WORK",
+        "LEAST_WORK",
         ("product, 48 x 48 x 48", "product, 72 x 72 x 72"),
     ),
     Row(
