@@ -354,7 +354,7 @@ def test_the_name_of_a_weight_may_come_first(args, more):
             self.seen = self.add_weight(*args, **more)
 
     metric = Seen()
-    assert metric.seen.path == "seen/seen"
+    assert metric.seen.path == f"{metric.name}/seen"
     np.testing.assert_array_equal(metric.seen.numpy(), [1.0, 1.0])
 
 

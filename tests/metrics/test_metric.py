@@ -126,9 +126,22 @@ def test_a_metric_without_methods_says_so():
         metrics.MeanScore().update_state([1.0], [1.0])
 
 
+def test_metrics_without_a_name_of_their_own_are_counted_as_in_keras():
+    tk.utils.clear_session()
+    assert [metrics.AUC().name, metrics.AUC().name] == ["auc", "auc_1"]
+    assert metrics.MeanSquaredError().name == "mean_squared_error"
+    assert metrics.MeanSquaredError().name == "mean_squared_error"
+    assert metrics.MeanMetricWrapper(tk.losses.huber).name == "mean_metric_wrapper"
+    again = metrics.AUC.from_config(metrics.AUC().get_config())
+    assert (again.name, metrics.AUC().name) == ("auc_2", "auc_3")
+    kinds = metrics.SensitivityAtSpecificity(0.5), metrics.AUC()
+    for metric in kinds:
+        names = [v.path.rpartition("/")[2] for v in metric.variables]
+        assert names == [f"{x}_{y}" for y in ("positives", "negatives") for x in ("true", "false")]
+
+
 def test_a_function_can_be_wrapped_and_written_to_a_config():
     m = metrics.MeanMetricWrapper(tk.losses.huber, delta=0.5)
-    assert m.name == "huber"
     again = metrics.deserialize(metrics.serialize(m))
     assert float(again([0.0], [2.0])) == float(m([0.0], [2.0])) == 0.875
 

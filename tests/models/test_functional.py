@@ -372,3 +372,17 @@ def test_the_inputs_behind_a_tensor():
     assert found[1] is b
     with pytest.raises(ValueError, match="symbolic"):
         tk.keras.utils.get_source_inputs(np.ones(3))
+
+
+def test_functional_models_are_named_and_counted_as_in_keras():
+    tk.utils.clear_session()
+    x = tk.Input((2,))
+    models = [tk.Model(x, tk.layers.Dense(1)(x)) for _ in range(2)]
+    assert [model.name for model in models] == ["functional", "functional_1"]
+
+    class Net(tk.Model):
+        pass
+
+    assert Net(x, x).name == "net"
+    assert tk.Model(x, x, name="mine").name == "mine"
+    assert tk.models.clone_model(models[1]).name == "functional_1"

@@ -65,7 +65,7 @@ def test_every_schedule_has_a_case():
         (lambda: s.PiecewiseConstantDecay([1], [1.0]), "1 boundaries need 2 values"),
         (lambda: s.PiecewiseConstantDecay([2, 1], [1.0, 2.0, 3.0]), "must increase"),
         (lambda: s.CosineDecay(0.1, 5, warmup_steps=3), "needs a warmup_target"),
-        (lambda: s.CosineDecay(0.1, 5, warmup_target=0.5), "warmup_steps"),
+        (lambda: s.CosineDecay(0.1, 5, warmup_target=0.5, warmup_steps=-1), "warmup_steps"),
         (lambda: s.CosineDecayRestarts(0.1, 5, t_mul=0.5), "t_mul"),
         (lambda: s.deserialize({"class_name": "NoSuch", "config": {}}), "NoSuch"),
     ],
@@ -80,3 +80,15 @@ def test_a_schedule_without_call_says_so():
         s.LearningRateSchedule()(0)
     with pytest.raises(NotImplementedError, match="get_config"):
         s.LearningRateSchedule().get_config()
+
+
+def test_a_warm_up_of_no_steps_starts_at_its_target():
+    schedule = s.CosineDecay(0.01, 10, warmup_target=0.1, warmup_steps=0)
+    plain = s.CosineDecay(0.1, 10)
+    for step in (0, 3, 10, 20):
+        assert float(schedule(step)) == float(plain(step))
+
+
+def test_names_of_schedules_are_those_of_keras():
+    assert s.PiecewiseConstantDecay([1], [1.0, 0.5]).get_config()["name"] == "PiecewiseConstant"
+    assert s.CosineDecayRestarts(0.1, 4).get_config()["name"] == "SGDRDecay"

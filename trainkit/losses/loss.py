@@ -12,8 +12,8 @@ from trainkit.core import dtypes, nest
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.masks import HELD, mask_of
-from trainkit.core.names import explain_attribute
-from trainkit.core.registry import FAMILIES, serialize_object, snake_case
+from trainkit.core.names import explain_attribute, name_for
+from trainkit.core.registry import FAMILIES, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.trackable import tracked
 from trainkit.core.values.attribute_state import CHANGES
@@ -106,7 +106,7 @@ class Loss(Configurable, family=LOSSES):
     ) -> None:
         if _is_reduction(name) and not _is_reduction(reduction):
             name, reduction = reduction, name
-        self.name = name or snake_case(type(self).__name__)
+        self.name = name or name_for(type(self))
         self.reduction = reduction
         self._dtype = (
             None if dtype is None else dtypes.as_dtype(getattr(dtype, "compute_dtype", dtype))

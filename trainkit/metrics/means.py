@@ -231,7 +231,7 @@ class MeanMetricWrapper(MeanScore):
 
     Args:
         fn: `fn(y_true, y_pred, **settings)`.
-        name: what the metric is called; by default the function's name.
+        name: what the metric is called; by default the class's name, as in Keras.
         **settings: handed to `fn`.
 
     Example:
@@ -248,7 +248,7 @@ class MeanMetricWrapper(MeanScore):
         dtype: DTypeLike | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(name or getattr(fn, "__name__", None), dtype)
+        super().__init__(name, dtype)
         self._fn = fn
         self._settings = _Settings(settings)
         for setting, value in settings.items():  # such as `from_logits`, to be read
@@ -258,6 +258,7 @@ class MeanMetricWrapper(MeanScore):
     def _wrap(self, fn: Callable[..., Any], arguments: dict[str, Any]) -> None:
         """Be made of `fn` and the `locals()` of `__init__`, those of its own as settings."""
         named = {name: value for name, value in arguments.items() if name != "self"}
+        named["name"] = named["name"] or fn.__name__
         MeanMetricWrapper.__init__(self, fn, **named)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -313,4 +314,5 @@ class FunctionMean(MeanMetricWrapper):
     function: ClassVar[Callable[..., Any]]
 
     def __init__(self, name: str | None = None, dtype: DTypeLike | None = None) -> None:
-        super().__init__(type(self).function, name, dtype)
+        function = type(self).function
+        super().__init__(function, name or function.__name__, dtype)

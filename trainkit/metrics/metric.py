@@ -11,8 +11,7 @@ from trainkit import initializers, ops
 from trainkit.core import dtypes
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.dispatch.trace_state import TAPES, THREAD
-from trainkit.core.names import explain_attribute
-from trainkit.core.registry import snake_case
+from trainkit.core.names import explain_attribute, name_for
 from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable, gathered_lists
 from trainkit.core.values.attribute_state import CHANGES
@@ -76,7 +75,7 @@ class Metric(Trackable, Configurable, family=METRICS):
     """
 
     def __init__(self, dtype: DTypeLike | None = None, name: str | None = None) -> None:
-        self.name = name or snake_case(type(self).__name__)
+        self.name = name or name_for(type(self))
         compute_dtype = getattr(dtype, "compute_dtype", dtype)
         self._dtype = dtypes.as_dtype(compute_dtype or dtypes.floatx()).name
         self._own = _Own()

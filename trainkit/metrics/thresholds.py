@@ -58,7 +58,7 @@ class _BestUnderBound(ConfusionMetric):
         if num_thresholds < 1:
             raise ValueError(f"{kind}: num_thresholds must be at least 1, got {num_thresholds!r}")
         threshold_list = even_thresholds(num_thresholds)
-        super().__init__(("tp", "tn", "fp", "fn"), threshold_list, name, dtype, None, class_id)
+        super().__init__(("tp", "fp", "tn", "fn"), threshold_list, name, dtype, None, class_id)
         self.thresholds = threshold_list
         self.num_thresholds = num_thresholds
         self._bound = bound

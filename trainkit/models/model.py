@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.checkpoints import weights
 from trainkit.core import nest
-from trainkit.core.names import explain_attribute
+from trainkit.core.names import explain_attribute, unique_name
 from trainkit.core.process.console import say
 from trainkit.core.process.garbage import collect_large
 from trainkit.core.process.later_imports import DeferredModule
@@ -76,6 +76,8 @@ class Model(Trainer):
 
     def __init__(self, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> None:
         collect_large()  # the model of before, which may be gone by now
+        if inputs is not None and type(self) is Model and kwargs.get("name") is None:
+            kwargs["name"] = unique_name("functional")  # as in Keras, where it is a class
         super().__init__(**kwargs)
         if (inputs is None) != (outputs is None):
             raise ValueError("Model needs both inputs and outputs, or neither of them")

@@ -175,10 +175,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     settings = ("boundaries", "values", "name")
 
     def __init__(
-        self,
-        boundaries: Sequence[float],
-        values: Sequence[float],
-        name: str = "PiecewiseConstantDecay",
+        self, boundaries: Sequence[float], values: Sequence[float], name: str = "PiecewiseConstant"
     ) -> None:
         self.boundaries = [float(b) if isinstance(b, float) else int(b) for b in boundaries]
         self.values = [float(v) for v in values]
@@ -264,10 +261,10 @@ class CosineDecay(_Decay):
         name: what it is called.
         warmup_target: the top, which the warm-up reaches; `None` for no warm-up, the top is the
             initial rate.
-        warmup_steps: length of the warm-up in steps.
+        warmup_steps: length of the warm-up in steps; with 0 the rate starts at `warmup_target`.
 
     Raises:
-        ValueError: `decay_steps` is 0 or less, or `warmup_steps` is 0 with a `warmup_target`.
+        ValueError: `decay_steps` is 0 or less, `warmup_steps` is below 0 or has no `warmup_target`.
     """
 
     settings = (
@@ -290,7 +287,10 @@ class CosineDecay(_Decay):
     ) -> None:
         super().__init__(initial_learning_rate, decay_steps, name)
         if warmup_target is not None:
-            _check_steps("CosineDecay", "warmup_steps", warmup_steps)
+            if not (is_number(warmup_steps) and warmup_steps >= 0):
+                raise ValueError(
+                    f"CosineDecay: warmup_steps must be 0 or more, got {warmup_steps!r}"
+                )
         elif warmup_steps:
             raise ValueError("CosineDecay: warmup_steps needs a warmup_target")
         self.alpha = alpha
@@ -306,6 +306,8 @@ class CosineDecay(_Decay):
         at = _as_float(step)
         if self.warmup_target is None:
             return self._decay_from(at, self.initial_learning_rate)
+        if not self.warmup_steps:
+            return self._decay_from(at, self.warmup_target)
         climb = (self.warmup_target - self.initial_learning_rate) * (at / self.warmup_steps)
         warm = climb + self.initial_learning_rate
         decayed = self._decay_from(at - self.warmup_steps, self.warmup_target)
@@ -338,7 +340,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         t_mul: float = 2.0,
         m_mul: float = 1.0,
         alpha: float = 0.0,
-        name: str = "CosineDecayRestarts",
+        name: str = "SGDRDecay",
     ) -> None:
         _check_steps("CosineDecayRestarts", "first_decay_steps", first_decay_steps)
         _check_rate("CosineDecayRestarts", initial_learning_rate)

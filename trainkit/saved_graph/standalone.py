@@ -1341,6 +1341,8 @@ def _by_head(x, heads):
 
 def _shares(q, k, mask, scale, causal):
     s = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
+    if not s.shape[3]:  # without sources there is no greatest score
+        return s
     if causal:
         causal_mask = np.tril(np.ones(s.shape[2:], bool))
         mask = causal_mask if mask is None else mask & causal_mask

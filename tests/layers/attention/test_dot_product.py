@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from trainkit import keras, layers, ops
+from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.masks import set_mask
 
@@ -305,3 +306,14 @@ def test_dropout_checks_its_noise_shape_and_draws_only_if_it_has_to():
     assert not hasattr(layers.Dropout(0.0), "seed_generator")
     assert layers.Dropout(0.0).variables == []
     assert len(layers.Dropout(0.5).variables) == 1
+
+
+def test_attention_without_steps_is_zeros_as_in_keras():
+    steps, none = ops.ones((2, 3, 4)), ops.zeros((2, 0, 4))
+    layer = layers.MultiHeadAttention(2, 3)
+    assert layer(none, none).shape == (2, 0, 4)
+    with GradientTape() as tape:
+        y = layer(steps, none)
+    np.testing.assert_array_equal(y, np.zeros((2, 3, 4)))
+    for g in tape.gradient(y, layer.trainable_variables)[:-1]:
+        np.testing.assert_array_equal(g, np.zeros(g.shape))

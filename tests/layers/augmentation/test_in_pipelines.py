@@ -200,6 +200,8 @@ _IDLE = {
     "RandomInvert": (),
     "RandomPosterization": (4,),
     "RandomSaturation": (0.3,),
+    "Equalization": (),
+    "MixUp": (),
     "RandomErasing": (),
     "RandomFlip": (),
     "RandomGaussianBlur": (),

@@ -318,3 +318,15 @@ def test_layers_can_be_built_by_the_older_name_of_the_shape(kind):
     assert both.built
     with pytest.raises(TypeError, match="unexpected keyword argument 'shape'"):
         kind(4).build(shape=(None, 3, 5))
+
+
+def test_cells_of_layers_have_the_names_of_keras():
+    for kind, cell in (
+        ("LSTM", "lstm_cell"),
+        ("GRU", "gru_cell"),
+        ("SimpleRNN", "simple_rnn_cell"),
+    ):
+        for _ in range(2):
+            layer = getattr(tk.layers, kind)(2)
+            layer.build((None, 3, 4))
+            assert layer.weights[0].path == f"{layer.name}/{cell}/kernel"

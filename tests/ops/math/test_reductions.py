@@ -300,3 +300,12 @@ def test_products_of_halves_are_those_of_float32(dtype, size, rng):
     running = ops.cumprod(x, axis=1)
     assert running.dtype == dtype
     np.testing.assert_allclose(running.numpy().astype("float64"), exact.cumprod(axis=1), **error)
+
+
+@pytest.mark.parametrize("name", ["nanmax", "nanmin"])
+def test_the_greatest_of_nothing_but_nan_is_nan_where_there_is_nothing_too(name):
+    op = getattr(ops, name)
+    np.testing.assert_array_equal(op(np.zeros((0, 3), "float32"), axis=0), [np.nan] * 3)
+    assert op(np.zeros((3, 0), "float32"), axis=0).shape == (0,)
+    with pytest.raises(InvalidArgumentError, match=f"{name[3:]}: zero-size"):
+        op(np.zeros(0, "int32"))

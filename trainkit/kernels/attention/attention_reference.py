@@ -42,6 +42,8 @@ def shares(xp: Any, q: Array, k: Array, mask: Array | None, scale: float, causal
     Both are by head. A row with NaN in it is NaN.
     """
     s = matmul(xp, q * q.dtype.type(scale), k.swapaxes(2, 3))
+    if not s.shape[3]:  # without sources there is no greatest score
+        return s
     if causal:
         causal_mask = xp.tril(xp.ones(s.shape[2:], bool))
         mask = causal_mask if mask is None else mask & causal_mask

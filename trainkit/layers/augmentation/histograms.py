@@ -59,9 +59,10 @@ class Equalization(ImageLayer):
     def transform_images(
         self, images: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        images = ops.cast(ops.convert_to_tensor(images), self.compute_dtype)
+        images = ops.convert_to_tensor(images)
         if not training:
             return images
+        images = ops.cast(images, self.compute_dtype)
         channels = images.shape[self._channel_axis]
         if channels is None:
             raise ShapeError(

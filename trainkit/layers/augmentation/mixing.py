@@ -210,6 +210,8 @@ class MixUp(RandomImageLayer):
         array([1., 1.], dtype=float32)
     """
 
+    _leaves_idle_integers = True
+
     def __init__(
         self,
         alpha: float = 0.2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from trainkit.core.names import snake_case
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.python_signatures import signature_of
 from trainkit.core.values.type_aliases import (
@@ -43,6 +44,8 @@ class OfCell(RNN):
         kwargs = arguments["kwargs"]
         implementation = kwargs.pop("implementation", 2)
         dtype = kwargs.get("dtype")
+        # all cells of a kind have one name, as in Keras: the layer's own stands before it in paths
+        settings["name"] = snake_case(self.cell_class.__name__)
         cell = self.cell_class(**settings, dtype=dtype, trainable=kwargs.get("trainable", True))
         super().__init__(cell, **own, **kwargs)
         self.implementation = one_of(self, "implementation", implementation, (0, 1, 2))

@@ -172,7 +172,9 @@ def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) ->
     if missing is None:
         return reduce(values, axis, keepdims)
     nothing = predicates.all(missing, axis, keepdims)
-    return where(nothing, np.nan, reduce(values, axis, keepdims))
+    # what has no elements has none but NaN
+    initial = worst if 0 in values.shape else None
+    return where(nothing, np.nan, reduce(values, axis, keepdims, initial))
 
 
 def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
