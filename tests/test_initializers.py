@@ -207,3 +207,12 @@ def test_the_first_update_of_a_weight_writes_over_its_first_values(name):
     with tk.device("/cpu:0"):
         weight.assign_add(tk.ones((30, 20)))
     assert weight._value._array.ctypes.data == address
+
+
+def test_initializers_of_integers_give_the_dtype_or_raise():
+    identity = initializers.Identity(gain=2.0)((2, 2), dtype="int32")
+    assert identity.dtype == "int32"
+    np.testing.assert_array_equal(identity, [[2, 0], [0, 2]])
+    for name in ("orthogonal", "glorot_uniform"):
+        with pytest.raises(ValueError, match="gives floats; dtype int32 is not supported"):
+            initializers.get(name)((2, 2), dtype="int32")

@@ -43,6 +43,8 @@ def test_names_and_configs_come_back(name):
 def test_bad_settings_are_named():
     with pytest.raises(ValueError, match="l1 must be 0 or more, got -1"):
         regularizers.L1(-1)
+    with pytest.raises(ValueError, match="l2 must be 0 or more, got nan"):
+        regularizers.L2(float("nan"))
     with pytest.raises(ValueError, match="l2 must be a number"):
         regularizers.L2("big")
     with pytest.raises(ValueError, match="'rows' or 'columns'"):

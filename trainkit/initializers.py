@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes, rng
-from trainkit.core.errors import ShapeError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -158,7 +158,8 @@ class Identity(Initializer):
                 f"Identity makes matrices, the shape {tuple(shape)} has {len(shape)} axes"
             )
         rows, columns = shape
-        return self.gain * ops.eye(rows, columns, dtype=dtype or dtypes.floatx())
+        dtype = dtype or dtypes.floatx()
+        return ops.cast(self.gain * ops.eye(rows, columns, dtype=dtype), dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {"gain": self.gain}
@@ -477,13 +478,17 @@ class Orthogonal(RandomInitializer):
         shape = tuple(shape)
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal needs a shape of at least two axes, got {shape}")
+        element_type = dtypes.as_dtype(dtype or dtypes.floatx())
+        if not element_type.is_floating:  # cast, nearly all would be 0
+            raise InvalidArgumentError(
+                f"Orthogonal gives floats; dtype {element_type.name} is not supported"
+            )
         rows, columns = math.prod(shape[:-1]), shape[-1]
         tall = (max(rows, columns), min(rows, columns))
         draws = random.normal(tall, dtype="float64", seed=self.seed).numpy()
         q, r = np.linalg.qr(draws)
         q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # makes the result uniform over such matrices
         matrix = q.T if rows < columns else q
-        element_type = dtypes.as_dtype(dtype or dtypes.floatx())
         return ops.cast(convert_to_tensor(self.gain * matrix.reshape(shape)), element_type)
 
     def get_config(self) -> dict[str, Any]:

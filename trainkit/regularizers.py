@@ -54,7 +54,7 @@ def _factor(kind: str, name: str, value: Any) -> float:
     number = 0.0 if value is None else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ValueError(f"{kind}: {name} must be a number, got {value!r}")
-    if number < 0:
+    if not number >= 0:  # NaN is not
         raise ValueError(f"{kind}: {name} must be 0 or more, got {value!r}")
     return float(number)
 
