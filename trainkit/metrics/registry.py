@@ -55,8 +55,8 @@ def get(identifier: Any) -> Any:
     Example:
         >>> type(tk.metrics.get("accuracy")).__name__
         'Accuracy'
-        >>> tk.metrics.get("Precision").name
-        'precision'
+        >>> type(tk.metrics.get("precision")).__name__
+        'Precision'
     """
     return METRICS.get(identifier)
 
