@@ -73,6 +73,7 @@ OF_NO_MACHINE = {
         kernels/convolution/sliding_windows.py CALLS
         kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
+        kernels/fourier/fft_tuned.py FEWEST
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS _TRIMS
         kernels/jit/elements.py PART_STEP

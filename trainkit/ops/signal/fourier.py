@@ -13,13 +13,14 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import LAST_AXES, SHAPE
+from trainkit.core.dispatch.facets import LAST_AXES, SHAPE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.cuda.constants import on_device
+from trainkit.kernels.fourier import fft_tuned
 from trainkit.ops.arrays.conversion import ensure_shape
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor
@@ -38,13 +39,20 @@ def _axes(rank: int) -> tuple[int, ...]:
     return tuple(range(-rank, 0))
 
 
+def _kernels(is_inverse: bool, is_divided: bool) -> Tuned:
+    def transform_axes(x: Array, *, rank: int) -> Array | None:
+        return fft_tuned.transform_axes(x, rank, is_inverse, is_divided)
+
+    return Tuned(transform_axes, fewest=fft_tuned.FEWEST)
+
+
 def _same_rule(x: Spec, *, rank: int) -> Spec:
     if len(x.shape) < rank:
         raise ShapeError(f"fft: needs {rank} axes at least, got shape {tuple(x.shape)}")
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_same_rule, name="fft", semantics=LAST_AXES)
+@primitive(_same_rule, name="fft", semantics=LAST_AXES, tuned=_kernels(False, False))
 def _fft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform over the last `rank` axes of a complex tensor."""
     if rank == 1:  # what transforms over several axes do besides takes as long as a short one
@@ -52,7 +60,7 @@ def _fft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     return xp.fft.fftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
-@primitive(_same_rule, name="ifft", semantics=LAST_AXES)
+@primitive(_same_rule, name="ifft", semantics=LAST_AXES, tuned=_kernels(True, True))
 def _ifft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform over the last `rank` axes of a complex tensor."""
     if rank == 1:
@@ -60,7 +68,7 @@ def _ifft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     return xp.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
-@primitive(_same_rule, semantics=LAST_AXES)
+@primitive(_same_rule, semantics=LAST_AXES, tuned=_kernels(True, False))
 def fft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform without its division."""
     if rank == 1:
@@ -68,7 +76,7 @@ def fft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     return xp.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype, copy=False)
 
 
-@primitive(_same_rule, semantics=LAST_AXES)
+@primitive(_same_rule, semantics=LAST_AXES, tuned=_kernels(False, True))
 def ifft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform, divided by the number of elements."""
     if rank == 1:
@@ -107,7 +115,16 @@ def _weights_on(xp: ArrayModule, n: int, middle: float, dtype: Any) -> Array:
     return on_device(xp, key, lambda: _half_weights(n, middle, dtype))
 
 
-@primitive(_rfft_rule, name="rfft", semantics=LAST_AXES)
+def _compiled_rfft(x: Array) -> Array | None:
+    return fft_tuned.real_transform(x, 1.0)
+
+
+@primitive(
+    _rfft_rule,
+    name="rfft",
+    semantics=LAST_AXES,
+    tuned=Tuned(_compiled_rfft, fewest=fft_tuned.FEWEST),
+)
 def _rfft(xp: ArrayModule, x: Array) -> Array:
     """The transform over the last axis of a real tensor, without the half that repeats."""
     return xp.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64), copy=False)
@@ -121,13 +138,35 @@ def _irfft_rule(x: Spec, *, n: int | None) -> Spec:
     return Spec((*x.shape[:-1], _whole(x.shape[-1]) if n is None else n), x.dtype.real_dtype)
 
 
-@primitive(_irfft_rule, name="irfft", semantics=LAST_AXES)
+def _compiled_irfft(x: Array, *, n: int | None) -> Array | None:
+    n = _whole(x.shape[-1]) if n is None else n
+    return fft_tuned.inverse_real_transform(x, n, 2 / n) if n else None
+
+
+@primitive(
+    _irfft_rule,
+    name="irfft",
+    semantics=LAST_AXES,
+    tuned=Tuned(_compiled_irfft, fewest=fft_tuned.FEWEST),
+)
 def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
     """The inverse of `rfft` for real tensors of length `n`, by default an even one."""
     return xp.fft.irfft(x, n).astype(x.real.dtype, copy=False)
 
 
-@primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype), semantics=LAST_AXES, reads={1: SHAPE})
+def _compiled_rfft_transposed(g: Array, x: Array) -> Array | None:
+    n = x.shape[-1]
+    if g.dtype != np.complex64 or n % 2:
+        return None
+    return fft_tuned.inverse_real_transform(g * _weights_on(np, n, 0.5, g.real.dtype), n, 2.0)
+
+
+@primitive(
+    lambda g, x: Spec(x.shape, g.dtype.real_dtype),
+    semantics=LAST_AXES,
+    reads={1: SHAPE},
+    tuned=Tuned(_compiled_rfft_transposed, fewest=fft_tuned.FEWEST),
+)
 def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]
@@ -135,9 +174,17 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     return xp.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype, copy=False)
 
 
+def _compiled_irfft_transposed(g: Array, *, n: int | None) -> Array | None:
+    spectrum = fft_tuned.real_transform(g, 1 / g.shape[-1])
+    if spectrum is not None:
+        spectrum *= _weights_on(np, g.shape[-1], 2.0, g.dtype)
+    return spectrum
+
+
 @primitive(
     lambda g, *, n: Spec((*g.shape[:-1], _half(n or g.shape[-1])), complex_dtype(g.dtype)),
     semantics=LAST_AXES,
+    tuned=Tuned(_compiled_irfft_transposed, fewest=fft_tuned.FEWEST),
 )
 def irfft_transposed(xp: ArrayModule, g: Array, *, n: int | None) -> Array:
     """`irfft` transposed."""

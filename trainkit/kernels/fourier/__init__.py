@@ -1,0 +1,1 @@
+"""Fourier transforms of float32."""
