@@ -11,7 +11,7 @@ from tests import stand_in
 from tests.distribution import fit_cases
 from tests.distribution.test_fit import numbers
 from tests.stand_in import memory, nccl, transfers
-from trainkit.collectives.communication import Communication, divided
+from trainkit.collectives.communication import Communication, split_messages
 from trainkit.collectives.device_sums import TreeSums
 from trainkit.collectives.nccl_devices import NcclDeviceSums
 
@@ -137,14 +137,14 @@ def test_other_settings_are_refused():
 
 
 def test_packs_have_about_the_same_size():
-    assert divided([4, 4, 4, 4], Communication(packs=2)) == [[0, 1], [2, 3]]
-    assert divided([100, 1, 1], Communication(packs=2)) == [[0], [1, 2]]
-    assert divided([1, 1, 1], Communication(packs=9)) == [[0], [1], [2]]
-    assert divided([1, 2, 3], Communication(packs=1)) == [[0, 1, 2]]
-    assert divided([1, 2, 3], Communication(packs=0)) == [[0], [1], [2]]
-    assert divided([0, 0], Communication(packs=2)) == [[0, 1]]
-    assert divided([], Communication(packs=2)) == []
-    assert divided([10, 10, 10], Communication(bucket_bytes=20)) == [[0], [1, 2]]
+    assert split_messages([4, 4, 4, 4], Communication(packs=2)) == [[0, 1], [2, 3]]
+    assert split_messages([100, 1, 1], Communication(packs=2)) == [[0], [1, 2]]
+    assert split_messages([1, 1, 1], Communication(packs=9)) == [[0], [1], [2]]
+    assert split_messages([1, 2, 3], Communication(packs=1)) == [[0, 1, 2]]
+    assert split_messages([1, 2, 3], Communication(packs=0)) == [[0], [1], [2]]
+    assert split_messages([0, 0], Communication(packs=2)) == [[0, 1]]
+    assert split_messages([], Communication(packs=2)) == []
+    assert split_messages([10, 10, 10], Communication(bucket_bytes=20)) == [[0], [1, 2]]
 
 
 def test_a_tree_adds_neighbours_first():

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs
-from trainkit.callbacks.monitoring import checked_mode, monitored, more_is_better, not_due
+from trainkit.callbacks.monitoring import MetricMonitor
 from trainkit.core.process.console import say
 
 _WEIGHT = "best_weight."
 
 
-class EarlyStopping(Callback):
+class EarlyStopping(MetricMonitor):
     """Stops training after `patience` epochs without an improvement.
 
     Args:
@@ -45,6 +44,7 @@ class EarlyStopping(Callback):
         3
     """
 
+    _owner = "EarlyStopping"
     _untracked = Callback._untracked | {"best_weights"}
 
     def __init__(
@@ -58,8 +58,7 @@ class EarlyStopping(Callback):
         restore_best_weights: bool = False,
         start_from_epoch: int = 0,
     ) -> None:
-        super().__init__()
-        self.monitor, self.mode = monitor, checked_mode(mode, "EarlyStopping")
+        super().__init__(monitor, mode)
         self.min_delta, self.patience, self.baseline = abs(min_delta), patience, baseline
         self.verbose, self.restore_best_weights = verbose, restore_best_weights
         self.start_from_epoch = start_from_epoch
@@ -69,14 +68,6 @@ class EarlyStopping(Callback):
         self.wait = self.stopped_epoch = self.best_epoch = 0
         self.best: float | None = None
         self.best_weights: list[Any] | None = None
-
-    @property
-    def monitor_op(self) -> Any:
-        """`ops.greater` if more is better, else `ops.less`."""
-        return ops.greater if self._more_is_better() else ops.less
-
-    def _more_is_better(self) -> bool:
-        return more_is_better(self.monitor, self.mode, self.model, "EarlyStopping")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._reset()
@@ -98,9 +89,9 @@ class EarlyStopping(Callback):
         Returns:
             The metric `monitor`, `None` where there is none, and the epoch does not count.
         """
-        if not_due(self.monitor, logs, self.params):
+        if not self._is_due(logs):
             return None
-        return monitored(self.monitor, self.mode, logs, "EarlyStopping")
+        return self._monitored_value(logs)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         value = self.get_monitor_value(logs)

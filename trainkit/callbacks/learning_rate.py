@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs
-from trainkit.callbacks.monitoring import checked_mode, monitored, more_is_better, not_due
+from trainkit.callbacks.monitoring import MetricMonitor
 from trainkit.core.process.console import say
 from trainkit.core.values.python_signatures import signature_of
 
@@ -99,7 +98,7 @@ def _argument_count(function: Callable[..., Any]) -> int | None:
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-class ReduceLROnPlateau(Callback):
+class ReduceLROnPlateau(MetricMonitor):
     """Lowers the learning rate when a metric no longer improves.
 
     Args:
@@ -127,6 +126,8 @@ class ReduceLROnPlateau(Callback):
         0.25
     """
 
+    _owner = "ReduceLROnPlateau"
+
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -138,10 +139,9 @@ class ReduceLROnPlateau(Callback):
         cooldown: int = 0,
         min_lr: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(monitor, mode)
         if factor >= 1.0:
             raise ValueError(f"ReduceLROnPlateau: factor must be below 1, got {factor}")
-        self.monitor, self.mode = monitor, checked_mode(mode, "ReduceLROnPlateau")
         self.factor, self.patience, self.verbose = factor, patience, verbose
         self.min_delta, self.cooldown, self.min_lr = min_delta, cooldown, min_lr
         self._reset()
@@ -157,14 +157,6 @@ class ReduceLROnPlateau(Callback):
         """Whether the epochs after a change that do not count are not over yet."""
         return self.cooldown_counter > 0
 
-    @property
-    def monitor_op(self) -> Any:
-        """`ops.greater` if more is better, else `ops.less`."""
-        return ops.greater if self._more_is_better() else ops.less
-
-    def _more_is_better(self) -> bool:
-        return more_is_better(self.monitor, self.mode, self.model, "ReduceLROnPlateau")
-
     def _better(self, value: float) -> bool:
         more = self._more_is_better()  # first, as nothing else may ask in the first epoch
         if self.best is None:
@@ -176,9 +168,9 @@ class ReduceLROnPlateau(Callback):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if logs is not None:
             logs.update(rates_now(self.model.optimizer))
-        if not_due(self.monitor, logs, self.params):
+        if not self._is_due(logs):
             return
-        value = monitored(self.monitor, self.mode, logs, "ReduceLROnPlateau")
+        value = self._monitored_value(logs)
         if value is None:
             return
         if self.in_cooldown():

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.callbacks.callback import Callback, Logs, numbers
-from trainkit.callbacks.monitoring import checked_mode, monitored, more_is_better, not_due
+from trainkit.callbacks.callback import Logs, numbers
+from trainkit.callbacks.monitoring import MetricMonitor
 from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.files.output_folders import make_folder
 from trainkit.core.process.console import say
 
 
-class ModelCheckpoint(Callback):
+class ModelCheckpoint(MetricMonitor):
     """Saves after each epoch, or each so many batches, and when training is interrupted.
 
     Args:
@@ -54,6 +54,8 @@ class ModelCheckpoint(Callback):
 
     reads_batch_logs = False
 
+    _owner = "ModelCheckpoint"
+
     def __init__(
         self,
         filepath: str | os.PathLike[str],
@@ -65,7 +67,7 @@ class ModelCheckpoint(Callback):
         save_freq: Any = "epoch",
         initial_value_threshold: float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(monitor, mode)
         self.filepath = local_path(filepath)
         is_model_file = self.filepath.endswith((".keras", ".h5"))
         if save_weights_only and not self.filepath.endswith(".weights.h5"):
@@ -83,21 +85,12 @@ class ModelCheckpoint(Callback):
                 f"ModelCheckpoint: save_freq must be 'epoch' or a number of batches, got "
                 f"{save_freq!r}"
             )
-        self.monitor, self.mode = monitor, checked_mode(mode, "ModelCheckpoint")
         self.verbose, self.save_freq = verbose, save_freq
         self.save_best_only, self.save_weights_only = save_best_only, save_weights_only
         self.best = initial_value_threshold
         self.batches = 0
         self._current_epoch = 0
         self.unsaved = False
-
-    @property
-    def monitor_op(self) -> Any:
-        """`ops.greater` if more is better, else `ops.less`."""
-        return ops.greater if self._more_is_better() else ops.less
-
-    def _more_is_better(self) -> bool:
-        return more_is_better(self.monitor, self.mode, self.model, "ModelCheckpoint")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.unsaved = False
@@ -132,9 +125,9 @@ class ModelCheckpoint(Callback):
         self._write(self._get_file_path(epoch, batch, logs))
 
     def _improves(self, logs: Logs) -> bool:
-        if not_due(self.monitor, logs, self.params):
+        if not self._is_due(logs):
             return False
-        value = monitored(self.monitor, self.mode, logs, "ModelCheckpoint")
+        value = self._monitored_value(logs)
         if value is None:  # which is a warning
             return True
         if math.isnan(value):

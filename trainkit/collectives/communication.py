@@ -28,7 +28,7 @@ class Communication(NamedTuple):
     packs: int | None = None
 
 
-def divided(sizes: Sequence[int], settings: Communication) -> list[list[int]]:
+def split_messages(sizes: Sequence[int], settings: Communication) -> list[list[int]]:
     """Divide arrays, in the order in which they are there, into messages.
 
     Args:

@@ -50,6 +50,13 @@ def is_pure(function: Any) -> bool:
 
 
 def _pure(function: Any, functions: set[int]) -> bool:
+    """As `is_pure`; what is not known to be pure is not.
+
+    Args:
+        function: anything that is called.
+        functions: ids of the functions whose code is being read: a call of one of these, by
+            recursion, brings nothing that its own code does not have.
+    """
     if isinstance(function, functools.partial):
         arguments = (*function.args, *function.keywords.values())
         return _pure(function.func, functions) and all(

@@ -207,8 +207,12 @@ class TorchTable(WeightTable):
             self._offsets[member.filename] = offset
         return offset
 
-    def _small(self, name: str, limit: int) -> bytes | None:
-        """The bytes of a member, None if there is none."""
+    def _read_member(self, name: str, limit: int) -> bytes | None:
+        """The bytes of a member that is read as a whole, so it is refused above `limit` of them.
+
+        Returns:
+            They, or `None` where there is no such member.
+        """
         member = self._members.get(self._folder + name)
         if member is None:
             return None
@@ -224,7 +228,7 @@ class TorchTable(WeightTable):
         return any(member.CRC for member in self._members.values())
 
     def _byte_order(self) -> str:
-        text = self._small("byteorder", 64)
+        text = self._read_member("byteorder", 64)
         order = "little" if text is None else text.decode("ascii", "replace").strip()
         if order not in ("little", "big"):
             raise self._bad(f"its byte order is {order!r}")
@@ -232,7 +236,7 @@ class TorchTable(WeightTable):
 
     def _value(self) -> Any:
         try:
-            data = self._small("data.pkl", LARGEST_PICKLE)
+            data = self._read_member("data.pkl", LARGEST_PICKLE)
             return PickleReader(data or b"", NAMES, storage_record).read()
         except UnsupportedTensorError as error:
             raise UnimplementedError(f"{self.name} can't be read: {error}") from None

@@ -347,6 +347,11 @@ class NpzFile:
         return CheckpointError(f"{self.name} is damaged or no .npz file: {why}")
 
     def _describe(self, member: zipfile.ZipInfo) -> dict[str, tuple[str, tuple[int, ...], Any]]:
+        """The name of an array with its dtype, shape and member, of which the head alone is read.
+
+        Raises:
+            CheckpointError: NumPy does not write such a member, or it holds no numbers.
+        """
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise self._bad(f"{member.filename} is packed in a way that NumPy does not write")
         try:
@@ -359,9 +364,10 @@ class NpzFile:
         if header + math.prod(shape) * dtype.itemsize != member.file_size:
             raise self._bad(f"{member.filename} declares {shape}, which is not what is stored")
         name = member.filename.removesuffix(".npy")
+        # NumPy's files have no bfloat16: it is stored as uint16, and the name tells
         bare = name.removesuffix(":bfloat16")
-        known = "bfloat16" if bare != name else dtype.name
-        return {bare: (known, tuple(shape), member)}
+        dtype_name = "bfloat16" if bare != name else dtype.name
+        return {bare: (dtype_name, tuple(shape), member)}
 
     def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Shape and dtype of each array by name."""

@@ -81,7 +81,7 @@ def _staged_loop(
         test: gives the condition.
         body: runs a round.
         state: the names.
-        first: what `test` gave before the loop, where it has been run, which shows.
+        first: what `test` gave before the loop, where it was run already; a second run would show.
     """
     changed = _loop_state(outer, lambda graph: body(), state, rounds_known=False)
 

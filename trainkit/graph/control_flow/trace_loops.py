@@ -64,7 +64,7 @@ def traced_while(
         maximum_iterations: Python int, or `None`.
         names: what the loop variables are called in error texts.
         fixed: which leaves of the loop variables must keep their shapes, as in `LoopSpecs`.
-        first: what `cond` gave before the loop, where it has been run, which shows.
+        first: what `cond` gave before the loop, where it was run already; a second run would show.
 
     Raises:
         InvalidArgumentError: a loop variable changes dtype, rank, structure, or a fixed shape.

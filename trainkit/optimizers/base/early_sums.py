@@ -16,7 +16,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.ops.collective.buckets import abandon, begin, finish
-from trainkit.optimizers.base.joined_gradients import divided, joined
+from trainkit.optimizers.base.joined_gradients import gradient_buckets, joined
 from trainkit.optimizers.base.overwriting import is_overwritten
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Sums:
 
     def __init__(self, replica: replicas.Replica, weights: Sequence[Variable]) -> None:
         self.replica, self.weights = replica, weights
-        self.buckets = divided(weights, replica)
+        self.buckets = gradient_buckets(weights, replica)
         self.begun: list[tuple[Any, list[int], list[Tensor]]] = []
 
     def begin(self, number: int, grads: list[Any]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainkit.collectives import replica as replicas
-from trainkit.collectives.communication import divided as messages_of
+from trainkit.collectives.communication import split_messages
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -80,7 +80,7 @@ def joined(
             is sent, and zeros are given.
     """
     grads = [convert_to_tensor(g) for g in grads]
-    parts = divided(grads, replica)
+    parts = gradient_buckets(grads, replica)
     tickets = []
     for dtype, indices in parts:
         # a single bucket has nothing to overlap with, and is added up at once
@@ -100,7 +100,9 @@ def joined(
     return results
 
 
-def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, list[int]]]:
+def gradient_buckets(
+    grads: Sequence[Any], replica: replicas.Replica
+) -> list[tuple[str, list[int]]]:
     """Buckets in the order in which they are full: the dtype and the positions of each.
 
     Args:
@@ -120,7 +122,7 @@ def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, 
     for dtype, indices in by_dtype.items():
         size = as_dtype(dtype).dtype.itemsize
         sizes = [math.prod(grads[i].shape) * size for i in indices]
-        for part in messages_of(sizes, settings):
+        for part in split_messages(sizes, settings):
             buckets.append((dtype, [indices[k] for k in part]))
     rank = {i: k for k, i in enumerate(order)}
     # a bucket is full with the last of its gradients

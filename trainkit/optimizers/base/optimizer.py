@@ -223,6 +223,11 @@ class Optimizer(OutsideState):
             variable.assign(value)
 
     def _one_rate(self, learning_rate: Any, lr: Any) -> Any:
+        """The learning rate where Keras's older name `lr` is given for it.
+
+        Raises:
+            TypeError: both are given.
+        """
         # the default is no choice of the user's, so `lr` may replace it
         default = signature_of(type(self).__init__).parameters["learning_rate"].default
         if learning_rate is not default and learning_rate != default:
