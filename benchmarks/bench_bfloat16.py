@@ -16,7 +16,7 @@ SHARED_PROCESS = True
 
 def product(rows: int, depth: int, columns: int) -> Benchmark:
     """A product of two matrices that lie by rows."""
-    from trainkit.kernels.matmul import bfloat16_tuned, product_tuned
+    from trainkit.kernels.matmul import half_product_tuned, product_tuned
 
     wide = normal(rows, depth), normal(depth, columns)
     x, w = (a.astype(ml_dtypes.bfloat16) for a in wide)
@@ -30,7 +30,7 @@ def product(rows: int, depth: int, columns: int) -> Benchmark:
         "ms",
         1e3,
         {
-            "trainkit": compiled(lambda: bfloat16_tuned.product(x, w)),
+            "trainkit": compiled(lambda: half_product_tuned.product(x, w)),
             "trainkit, float32": compiled(lambda: product_tuned.product(*wide)),
             "torch": torch_step(by_torch),
         },

@@ -64,10 +64,10 @@ OF_NO_MACHINE = {
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST _NEAR _FEWEST_VECTORS
         kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
         kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
-        kernels/convolution/few_filters_tuned.py _LANES _LONGEST_BLOCK _GAIN _LEAST_WORK
+        kernels/convolution/few_filters_tuned.py _LANES _LONGEST_BLOCK _GAIN _LEAST_SWAPPED
         kernels/convolution/phases_tuned.py _GAIN _FORWARD _NARROW _NUMBER _CALL
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
-        kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
+        kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS LEAST_WORK _GAIN _TILE
         kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
         kernels/convolution/winograd_tuned.py _SHARE_TILES
         kernels/convolution/sliding_windows.py CALLS
@@ -161,7 +161,7 @@ DATA = {
         kernels/jit/simd.py BYTES _MASKED_WIDTH
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
-        kernels/matmul/bfloat16_compiled.py _NEGATIVE _MINUS_INF
+        kernels/matmul/half_product_compiled.py _NEGATIVE _MINUS_INF
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
 }

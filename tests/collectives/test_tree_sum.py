@@ -20,7 +20,7 @@ class Others(ProcessGroup):
     def __init__(self, rank, size, pieces):
         self.rank, self.size, self.pieces = rank, size, pieces
 
-    def sum_pieces(self, pieces, what=""):
+    def sum_pieces(self, pieces, label=""):
         self.pieces.append(pieces)
         return sum_by_tree(np.concatenate(self.pieces))
 

@@ -28,15 +28,15 @@ class Echo(ProcessGroup):
     def __init__(self):
         self.sizes = []
 
-    def all_reduce(self, array, reduction="SUM", what=""):
+    def all_reduce(self, array, reduction="SUM", label=""):
         self.sizes.append(array.size)
         array *= 2
         return array
 
-    def start_all_reduce(self, array, reduction="SUM", what=""):
+    def start_all_reduce(self, array, reduction="SUM", label=""):
         from trainkit.collectives.process_group import Work
 
-        self.all_reduce(array, reduction, what)
+        self.all_reduce(array, reduction, label)
         return Work(lambda: array)
 
 
@@ -106,9 +106,9 @@ class Noting(Echo):
         super().__init__()
         self.events = events
 
-    def all_reduce(self, array, reduction="SUM", what=""):
-        self.events.append(what)
-        return super().all_reduce(array, reduction, what)
+    def all_reduce(self, array, reduction="SUM", label=""):
+        self.events.append(label)
+        return super().all_reduce(array, reduction, label)
 
 
 def deep(events, bucket_bytes=400):
@@ -257,7 +257,7 @@ def test_weights_without_gradient_used_twice_and_read_in_another_order(persisten
 def test_accumulated_gradients_are_sent_once_in_a_period(compiled, shares):
     group, model, other = Echo(), made(), made()
     gathered = []
-    group.all_gather = lambda array, what="": gathered.append(what) or [array, array[:0]]
+    group.all_gather = lambda array, label="": gathered.append(label) or [array, array[:0]]
     optimizer = tk.keras.optimizers.Adam(0.01, gradient_accumulation_steps=3)
     step = step_of(model, optimizer, X)
     step = tk.function(step) if compiled else step
@@ -283,7 +283,7 @@ def test_accumulated_gradients_are_sent_once_in_a_period(compiled, shares):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_what_replicas_accumulated_counts_without_a_gradient_in_the_last_step(compiled, shares):
     group = Echo()
-    group.all_gather = lambda array, what="": [array, array[:0]]
+    group.all_gather = lambda array, label="": [array, array[:0]]
 
     def made_weights():
         return [tk.Variable(np.ones(n, "f"), name=f"w{n}") for n in (3, 4, 5)]

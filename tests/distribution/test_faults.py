@@ -11,7 +11,7 @@ from trainkit.collectives import agreement, endings
 
 pytestmark = needs_mpi
 
-SUM = "group = strategy._group; group.all_reduce(np.ones(3, np.float32), what='the gradients')\n"
+SUM = "group = strategy._group; group.all_reduce(np.ones(3, np.float32), label='the gradients')\n"
 
 
 def stopped(code, size=3, status=1):
@@ -62,7 +62,7 @@ def test_a_rank_that_ends_its_script_early_is_told_from_those_that_wait():
 def test_other_sizes_are_told_before_anything_is_sent():
     text = stopped(
         "size = 4 if rank == 1 else 3\n"
-        "strategy._group.all_reduce(np.ones(size, np.float32), what='the gradients')"
+        "strategy._group.all_reduce(np.ones(size, np.float32), label='the gradients')"
     )
     assert "ranks 0, 2: the gradients of 3 float32; rank 1: the gradients of 4 float32" in text
 

@@ -108,7 +108,7 @@ class GradientSampler:
         plan = np.zeros(2, np.int64)
         if self._group.rank == 0:
             plan[:] = self._plan()
-        self._group.broadcast(plan, what=_QUESTION)
+        self._group.broadcast(plan, label=_QUESTION)
         self._steps_ahead = int(plan[1])
         return bool(plan[0])
 

@@ -31,7 +31,7 @@ class MetricMonitor(Callback):
     """
 
     _owner: ClassVar[str]
-    """What errors and warnings call it: subclasses of users are told by the name in the docs."""
+    """What errors and warnings call it: subclasses of users keep the name that the docs have."""
 
     def __init__(self, monitor: str, mode: str) -> None:
         super().__init__()

@@ -66,24 +66,24 @@ class Agreement:
         self._mine, self._both = np.empty(2, np.int64), np.empty(2, np.int64)
         self._number = 0
 
-    def check(self, what: str) -> None:
-        """Go on once all ranks are about to do `what`.
+    def check(self, label: str) -> None:
+        """Go on once all ranks are about to do `label`.
 
         Args:
-            what: in words, with the sizes that have to agree.
+            label: in words, with the sizes that have to agree.
 
         Raises:
             RanksDifferError: another rank does something else; in all ranks.
         """
-        number = self._known.get(what)
+        number = self._known.get(label)
         if number is None:
-            digest = hashlib.blake2b(what.encode(), digest_size=8).digest()
-            number = self._known[what] = int.from_bytes(digest, "little") >> 1
+            digest = hashlib.blake2b(label.encode(), digest_size=8).digest()
+            number = self._known[label] = int.from_bytes(digest, "little") >> 1
         self._number += 1
         self._mine[0], self._mine[1] = number, -number
-        self._wait(self._comm.Iallreduce(self._mine, self._both, self._mpi.MAX), what)
+        self._wait(self._comm.Iallreduce(self._mine, self._both, self._mpi.MAX), label)
         if self._both[0] != number or self._both[1] != -number:
-            raise RanksDifferError(self._comm.allgather(what))
+            raise RanksDifferError(self._comm.allgather(label))
 
     def _wait(self, request: Any, step: str) -> None:
         """Wait with a short spin, then in short sleeps, which leave the core to the others."""

@@ -115,16 +115,16 @@ class Endings:
             self._leave_it_to_another()
         return ASKED in os.pread(self._marks, self.size, 0)
 
-    def give_up(self, what: str) -> None:
+    def give_up(self, label: str) -> None:
         """End the job because a rank does not come, though all are to stop.
 
         Args:
-            what: where the others wait, in words.
+            label: where the others wait, in words.
         """
         self._mark(FAILED)
         print(
             f"trainkit: rank {self.rank} of {self.size} was to stop after a signal and has waited "
-            f"at {what} for a rank that does not come, so all end.",
+            f"at {label} for a rank that does not come, so all end.",
             file=sys.stderr,
         )
         self.end_all()

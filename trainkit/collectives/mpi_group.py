@@ -58,13 +58,13 @@ class MPIGroup(ProcessGroup):
 
     # ------------------------------------------------------------------ what a group does
 
-    def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
-        return self._now(sized(array, what or "all_reduce"), self._reduce, array, reduction)
+    def all_reduce(self, array: Any, reduction: str = "SUM", label: str = "") -> Any:
+        return self._now(sized(array, label or "all_reduce"), self._reduce, array, reduction)
 
-    def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
+    def start_all_reduce(self, array: Any, reduction: str = "SUM", label: str = "") -> Work:
         check_reduction(reduction)
         if type(array) is not np.ndarray:  # NCCL returns at once, and is in order in this stream
-            total = self.all_reduce(array, reduction, what)
+            total = self.all_reduce(array, reduction, label)
             return Work(lambda: total)
         future: Future[Any] = Future()
         order = self._order
@@ -74,24 +74,24 @@ class MPIGroup(ProcessGroup):
                 target=self._serve, args=(order.waiting,), name="collectives", daemon=True
             )
             order.thread.start()
-        what = sized(array, what or "all_reduce")
-        order.waiting.put((future, what, self._reduce, (array, reduction)))
+        label = sized(array, label or "all_reduce")
+        order.waiting.put((future, label, self._reduce, (array, reduction)))
         return Work(future.result)
 
-    def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
-        return self._now(sized(array, what or "broadcast"), self._broadcast, array, root)
+    def broadcast(self, array: Any, root: int = 0, label: str = "") -> Any:
+        return self._now(sized(array, label or "broadcast"), self._broadcast, array, root)
 
-    def all_gather(self, array: Any, what: str = "") -> list[Any]:
-        return list(self._now(what or "all_gather", self._gather, np.ascontiguousarray(array)))
+    def all_gather(self, array: Any, label: str = "") -> list[Any]:
+        return list(self._now(label or "all_gather", self._gather, np.ascontiguousarray(array)))
 
-    def exchange(self, value: Any, what: str = "") -> list[Any]:
-        return list(self._now(what or "exchange", self._comm.allgather, value))
+    def exchange(self, value: Any, label: str = "") -> list[Any]:
+        return list(self._now(label or "exchange", self._comm.allgather, value))
 
-    def sum_pieces(self, pieces: Any, what: str = "") -> Any:
-        return self._now(sized(pieces, what or "sum_pieces"), self._sum_by_shares, pieces)
+    def sum_pieces(self, pieces: Any, label: str = "") -> Any:
+        return self._now(sized(pieces, label or "sum_pieces"), self._sum_by_shares, pieces)
 
-    def barrier(self, what: str = "") -> None:
-        self._now(what or "barrier", _do_nothing)
+    def barrier(self, label: str = "") -> None:
+        self._now(label or "barrier", _do_nothing)
 
     def hear_signal(self, asked: bool) -> None:
         self._endings.hear_signal(asked)

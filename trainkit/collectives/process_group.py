@@ -68,13 +68,13 @@ class ProcessGroup:
         view.communication = settings
         return view
 
-    def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
+    def all_reduce(self, array: Any, reduction: str = "SUM", label: str = "") -> Any:
         """Combine an array of all processes, element by element, in place.
 
         Args:
             array: of the same shape and dtype in each process; it gets the result.
             reduction: `"SUM"`, `"MAX"` or `"MIN"`.
-            what: what the array is, for messages when processes disagree.
+            label: what the array is, for messages when processes disagree.
 
         Returns:
             `array`.
@@ -82,67 +82,67 @@ class ProcessGroup:
         check_reduction(reduction)
         return array
 
-    def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
+    def start_all_reduce(self, array: Any, reduction: str = "SUM", label: str = "") -> Work:
         """Begin `all_reduce`; `array` is in use until the work that is given has been waited for.
 
         Args:
             array: see `all_reduce`.
             reduction: see `all_reduce`.
-            what: see `all_reduce`.
+            label: see `all_reduce`.
         """
         check_reduction(reduction)
         return Work(lambda: array)
 
-    def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
+    def broadcast(self, array: Any, root: int = 0, label: str = "") -> Any:
         """Copy an array of the process `root` into that of all others, in place.
 
         Args:
             array: of the same shape and dtype in each process.
             root: whose values all get.
-            what: see `all_reduce`.
+            label: see `all_reduce`.
 
         Returns:
             `array`.
         """
         return array
 
-    def all_gather(self, array: Any, what: str = "") -> list[Any]:
+    def all_gather(self, array: Any, label: str = "") -> list[Any]:
         """The arrays of all processes, in the order of their ranks.
 
         Args:
             array: of the same dtype in each process and the same sizes but for the first.
-            what: see `all_reduce`.
+            label: see `all_reduce`.
         """
         return [array]
 
-    def sum_pieces(self, pieces: Any, what: str = "") -> Any:
+    def sum_pieces(self, pieces: Any, label: str = "") -> Any:
         """The sum of the rows of all processes, in order of their ranks, by one binary tree.
 
         Neighbours are added first, then these sums, so that the bits depend on the rows alone.
 
         Args:
             pieces: shape (rows, n), the same in each process.
-            what: see `all_reduce`.
+            label: see `all_reduce`.
 
         Returns:
             An array of shape (n,).
         """
-        return sum_by_tree(np.concatenate(self.all_gather(pieces, what or "sum_pieces")))
+        return sum_by_tree(np.concatenate(self.all_gather(pieces, label or "sum_pieces")))
 
-    def exchange(self, value: Any, what: str = "") -> list[Any]:
+    def exchange(self, value: Any, label: str = "") -> list[Any]:
         """Small values of all processes, in the order of their ranks.
 
         Args:
             value: made of numbers, strings, `None`, tuples, lists and dicts.
-            what: see `all_reduce`.
+            label: see `all_reduce`.
         """
         return [value]
 
-    def barrier(self, what: str = "") -> None:
+    def barrier(self, label: str = "") -> None:
         """Go on once all processes are here.
 
         Args:
-            what: see `all_reduce`.
+            label: see `all_reduce`.
         """
 
     def hear_signal(self, asked: bool) -> None:
@@ -179,13 +179,13 @@ def check_reduction(reduction: str) -> None:
         raise ValueError(f"the reduction must be one of {REDUCTIONS}, got {reduction!r}")
 
 
-def sized(array: Any, what: str, anywhere: bool = False) -> str:
-    """`what` with the sizes in which ranks have to agree, and where the array lies.
+def sized(array: Any, label: str, anywhere: bool = False) -> str:
+    """`label` with the sizes in which ranks have to agree, and where the array lies.
 
     Args:
         array: of this rank.
-        what: what it is.
+        label: what it is.
         anywhere: it may lie elsewhere in other ranks.
     """
     where = "" if anywhere or type(array) is np.ndarray else " of a GPU"
-    return f"{what} of {array.size:,} {array.dtype}{where}"
+    return f"{label} of {array.size:,} {array.dtype}{where}"

@@ -91,11 +91,11 @@ class Replica:
         """`rows` as a graph holds them for its random operations."""
         return None if self.rows is None else tuple(self.rows)
 
-    def check_meets(self, what: str) -> None:
+    def check_meets(self, label: str) -> None:
         """Refuse what all replicas have to do at the same time, if they don't run so.
 
         Args:
-            what: what it is, for the message.
+            label: what it is, for the message.
 
         Raises:
             UnimplementedError: they run one after the other.

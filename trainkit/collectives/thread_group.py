@@ -17,7 +17,7 @@ class _Begun:
 
     Args:
         message: its array.
-        what: what it is, in words, which have to be the same in all replicas.
+        label: what it is, in words, which have to be the same in all replicas.
         failures: how many meetings of this step have failed before.
 
     Attributes:
@@ -25,7 +25,7 @@ class _Begun:
     """
 
     def __init__(self, message: Message, title: str, failures: int) -> None:
-        self.message, self.what, self.failures = message, title, failures
+        self.message, self.label, self.failures = message, title, failures
         self.is_made = False
 
 
@@ -57,10 +57,10 @@ class ThreadGroup(ProcessGroup):
         self._open: list[Message] = []  # those of other streams that nothing has waited for yet
         self._failures = 0
 
-    def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
-        return self.start_all_reduce(array, reduction, what).wait()
+    def all_reduce(self, array: Any, reduction: str = "SUM", label: str = "") -> Any:
+        return self.start_all_reduce(array, reduction, label).wait()
 
-    def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
+    def start_all_reduce(self, array: Any, reduction: str = "SUM", label: str = "") -> Work:
         """See `ProcessGroup`. Sums are made when the first is waited for, or the last one begins.
 
         So a turn does not end in the middle of a backward pass. Where sums run beside other work,
@@ -70,7 +70,7 @@ class ThreadGroup(ProcessGroup):
         message = _message(array, reduction)
         if self._sums.runs_beside:
             message.mark()
-        text = sized(array, what or "all_reduce", anywhere=True)
+        text = sized(array, label or "all_reduce", anywhere=True)
         begun = _Begun(message, text, self._failures)
         self._begun.append(begun)
         self._open.append(message)
@@ -94,7 +94,7 @@ class ThreadGroup(ProcessGroup):
     def _make_common(self) -> None:
         """Make the sums that all replicas have begun, as far as they agree on what these are."""
         for ranks in zip(*self._turns.begun, strict=False):
-            if len({(begun.what, begun.failures) for begun in ranks}) > 1:
+            if len({(begun.label, begun.failures) for begun in ranks}) > 1:
                 return  # they hear of it when they meet
             self._make([ranks])
 
@@ -114,7 +114,7 @@ class ThreadGroup(ProcessGroup):
             for mine in self._turns.begun:
                 mine.clear()
 
-        names = ", ".join(begun.what for begun in self._begun)
+        names = ", ".join(begun.label for begun in self._begun)
         try:
             self._turns.meet(self.rank, list(self._begun), names, join)
         except BaseException:
@@ -130,26 +130,26 @@ class ThreadGroup(ProcessGroup):
         self._begun.clear()
         self._failures = 0
 
-    def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
+    def broadcast(self, array: Any, root: int = 0, label: str = "") -> Any:
         def join(messages: list[Message]) -> None:
             self._sums.broadcast(messages, root)
 
-        text = sized(array, what or "broadcast", anywhere=True)
+        text = sized(array, label or "broadcast", anywhere=True)
         self._turns.meet(self.rank, _message(array), text, join)
         return array
 
-    def all_gather(self, array: Any, what: str = "") -> list[Any]:
+    def all_gather(self, array: Any, label: str = "") -> list[Any]:
         copies: list[list[Any]] = self._turns.meet(
-            self.rank, _message(array), what or "all_gather", self._sums.all_gather
+            self.rank, _message(array), label or "all_gather", self._sums.all_gather
         )
         return copies[self.rank]
 
-    def exchange(self, value: Any, what: str = "") -> list[Any]:
-        values: list[Any] = self._turns.meet(self.rank, value, what or "exchange")
+    def exchange(self, value: Any, label: str = "") -> list[Any]:
+        values: list[Any] = self._turns.meet(self.rank, value, label or "exchange")
         return list(values)
 
-    def barrier(self, what: str = "") -> None:
-        self._turns.meet(self.rank, None, what or "barrier")
+    def barrier(self, label: str = "") -> None:
+        self._turns.meet(self.rank, None, label or "barrier")
 
 
 def _message(array: Any, reduction: str = "SUM") -> Message:

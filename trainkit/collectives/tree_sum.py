@@ -27,12 +27,12 @@ class TreeSum:
         group: the processes, each of which has the next `leaves / size` of the leaves.
         leaves: how many there are in all processes together.
         dtype: of the sums.
-        what: what they are, for messages when processes disagree.
+        label: what they are, for messages when processes disagree.
     """
 
-    def __init__(self, group: ProcessGroup, leaves: int, dtype: Any, what: str) -> None:
+    def __init__(self, group: ProcessGroup, leaves: int, dtype: Any, label: str) -> None:
         own = leaves // group.size
-        self._group, self._what = group, what
+        self._group, self._what = group, label
         self._dtype = np.dtype(dtype)
         # the greatest subtree that each process has whole; alone it has all of the tree
         self._width = own if group.size == 1 else own & -own

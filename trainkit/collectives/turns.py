@@ -121,14 +121,14 @@ class Turns:
     # ------------------------------------------------------------------ one of them
 
     def meet(
-        self, rank: int, value: Any, what: str, join: Callable[[list[Any]], Any] | None = None
+        self, rank: int, value: Any, label: str, join: Callable[[list[Any]], Any] | None = None
     ) -> Any:
         """Wait for all others, which bring values too.
 
         Args:
             rank: who this is.
             value: of this one.
-            what: what all are about to do, in words.
+            label: what all are about to do, in words.
             join: function of the values of all, called by the last one that comes.
 
         Returns:
@@ -142,10 +142,10 @@ class Turns:
         self._check()
         if trace_state.THREAD.making is not None:
             raise FailedPreconditionError(
-                f"{what}: the replicas of one process can't meet while a function is traced, as "
+                f"{label}: the replicas of one process can't meet while a function is traced, as "
                 "one of them traces at a time; leave tk.init_scope out, or meet before the call"
             )
-        self._given[rank], self._words[rank] = value, what
+        self._given[rank], self._words[rank] = value, label
         self._here.add(rank)
         if len(self._here) + len(self._ended) == self.size:
             self._outcome = self._joined(join)

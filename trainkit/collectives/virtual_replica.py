@@ -90,11 +90,11 @@ class VirtualReplica(Replica):
         assert self.rows is not None
         return (*self.whose, self.rows[1:] if self._shares_graphs else self.rows)
 
-    def check_meets(self, what: str) -> None:
+    def check_meets(self, label: str) -> None:
         raise UnimplementedError(
-            f"{what} needs the rows of all replicas at once, and virtual_replicas={self.count} has "
-            "them run one after the other: leave virtual_replicas out, or compute within the rows "
-            "of a replica, as BatchNormalization(synchronized=False) does"
+            f"{label} needs the rows of all replicas at once, and virtual_replicas={self.count} "
+            "has them run one after the other: leave virtual_replicas out, or compute within the "
+            "rows of a replica, as BatchNormalization(synchronized=False) does"
         )
 
 

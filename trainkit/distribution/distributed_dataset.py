@@ -169,7 +169,7 @@ class ReplicaIterator:
         self.ended = batch is None
         sizes = np.zeros(self.group.size, np.int64)
         sizes[self.group.rank] = 0 if batch is None else _size(batch)
-        self.group.all_reduce(sizes, what="the sizes of a batch")
+        self.group.all_reduce(sizes, label="the sizes of a batch")
         if not sizes.any():
             raise StopIteration
         self._check_first(sizes)
@@ -198,7 +198,7 @@ def agree_on_end(group: ProcessGroup, ended: bool) -> None:
     """
     ends = np.zeros(group.size, np.int64)
     ends[group.rank] = ended
-    group.all_reduce(ends, what="whether the data goes on")
+    group.all_reduce(ends, label="whether the data goes on")
     if 0 < ends.sum() < group.size:
         over = ", ".join(str(rank) for rank in np.flatnonzero(ends))
         raise FailedPreconditionError(

@@ -15,7 +15,7 @@ from tests.kernels.matmul.half_products import assert_is_product, matrix_of
 from trainkit.cli import kernels as kernels_command
 from trainkit.core.errors import ShapeError
 from trainkit.kernels.jit import bfloat16_pairs, target
-from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned, product_tuned
+from trainkit.kernels.matmul import half_columns_tuned, half_product_tuned, product_tuned
 from trainkit.ops.neural.dense import dense, dense_gradient
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
@@ -59,10 +59,10 @@ def test_products_of_all_layouts(pairs, rng, monkeypatch, size, first, second):
     monkeypatch.setattr(module, "_matmul", lambda *a: pytest.fail("a product by BLAS"))
     rows, depth, columns = size
     x, w = matrix_of(rng, rows, depth, first, BF16), matrix_of(rng, depth, columns, second, BF16)
-    y = bfloat16_tuned.product(x, w)
+    y = half_product_tuned.product(x, w)
     assert_is_product(y, x, w)
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)
-    wide = bfloat16_tuned.product(x, w, dtype=np.dtype(np.float32))
+    wide = half_product_tuned.product(x, w, dtype=np.dtype(np.float32))
     np.testing.assert_array_equal(wide.astype(BF16), y)  # each sum is rounded once
 
 
@@ -70,17 +70,17 @@ def test_rows_that_are_turned_round_repeated_or_read_only(pairs, rng):
     x, w = matrix_of(rng, 70, 64, "rows", BF16), matrix_of(rng, 64, 40, "rows", BF16)
     w.flags.writeable = False
     for view in (x[::-1], x[:, ::-1], x[::2, ::2].repeat(2, 1), np.broadcast_to(x[:1], x.shape)):
-        assert_is_product(bfloat16_tuned.product(view, w), view, w)
+        assert_is_product(half_product_tuned.product(view, w), view, w)
     column = np.broadcast_to(w[:, :1], w.shape)
-    assert_is_product(bfloat16_tuned.product(x, column), x, column)
+    assert_is_product(half_product_tuned.product(x, column), x, column)
 
 
 def test_bias_and_rectifier_are_the_kernels(pairs, rng):
     x, w = matrix_of(rng, 70, 65, "rows", BF16), matrix_of(rng, 65, 40, "rows", BF16)
     bias = rng.normal(size=80).astype(BF16)[::2]  # with gaps
-    y = bfloat16_tuned.product(x, w, bias)
+    y = half_product_tuned.product(x, w, bias)
     assert_is_product(y, x, w, bias.astype("float64"))
-    rectified = bfloat16_tuned.product(x, w, bias, True)
+    rectified = half_product_tuned.product(x, w, bias, True)
     np.testing.assert_array_equal(rectified, np.maximum(y, 0))
     assert not np.signbit(rectified.astype("float32")).any()
     np.testing.assert_array_equal(dense(x, w, bias, "relu").numpy(), rectified)
@@ -89,12 +89,12 @@ def test_bias_and_rectifier_are_the_kernels(pairs, rng):
 def test_nan_and_inf_stay_in_their_rows_and_columns(pairs, rng):
     x, w = matrix_of(rng, 64, 201, "rows", BF16), matrix_of(rng, 201, 120, "columns", BF16)
     x[7, 3], x[60, 200], w[50, 119] = np.nan, np.inf, -np.inf
-    y = bfloat16_tuned.product(x, w).astype("float32")
+    y = half_product_tuned.product(x, w).astype("float32")
     with np.errstate(invalid="ignore"):
         expected = x.astype("float32") @ w.astype("float32")
     np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
     np.testing.assert_array_equal(np.isinf(y), np.isinf(expected))
-    rectified = bfloat16_tuned.product(x, w, None, True).astype("float32")
+    rectified = half_product_tuned.product(x, w, None, True).astype("float32")
     np.testing.assert_array_equal(np.isnan(rectified), np.isnan(expected))
     assert np.nanmax(rectified) == np.inf
     assert np.nanmin(rectified) == 0
@@ -104,22 +104,22 @@ def test_rounding_is_to_the_nearest_and_of_two_to_the_even_one(pairs):
     one = np.ones((1, 2), BF16)
     cases = [(256, 1, 256), (258, 1, 260), (256, 1.5, 258), (-258, -1, -260), (3e38, 3e38, np.inf)]
     w = np.array([[a for a, _, _ in cases], [b for _, b, _ in cases]]).astype(BF16)
-    y = bfloat16_tuned.product(one, w)
+    y = half_product_tuned.product(one, w)
     np.testing.assert_array_equal(y[0].astype("float64"), [r for _, _, r in cases])
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_the_bits_do_not_depend_on_the_blocks_or_on_threads(pairs, rng, monkeypatch, layout):
     x, w = matrix_of(rng, 300, 2100, layout, BF16), matrix_of(rng, 2100, 250, layout, BF16)
-    whole = bfloat16_tuned.product(x, w)
+    whole = half_product_tuned.product(x, w)
     for threads in (1, 3, 64):
         pool = SimpleNamespace(most=threads, run_address=0)
         monkeypatch.setattr(product_tuned, "thread_pool", lambda pool=pool: pool)
-        np.testing.assert_array_equal(bfloat16_tuned.product(x, w), whole)
+        np.testing.assert_array_equal(half_product_tuned.product(x, w), whole)
     for height, width in [(14, 32), (140, 64)]:
         cut = height, width, -(-300 // height) * -(-250 // width)
         monkeypatch.setattr(product_tuned, "block_sizes", lambda *_, cut=cut: cut)
-        np.testing.assert_array_equal(bfloat16_tuned.product(x, w), whole)
+        np.testing.assert_array_equal(half_product_tuned.product(x, w), whole)
 
 
 STACKS = [
@@ -139,16 +139,16 @@ def test_stacks_of_products(pairs, rng, first, second, turned):
     x, w = (rng.normal(size=shape).astype(BF16) for shape in (first, second))
     if turned:
         x, w = (np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2) for a in (x, w))
-    y = bfloat16_tuned.product_of(x, w)
+    y = half_product_tuned.product_of(x, w)
     assert_is_product(y, x, w)
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)
 
 
 def test_a_product_of_a_stack_has_the_bits_of_one_alone(pairs, rng):
     x, w = rng.normal(size=(5, 200, 130)).astype(BF16), rng.normal(size=(5, 130, 96)).astype(BF16)
-    stack = bfloat16_tuned.stacked_product(x, w)
+    stack = half_product_tuned.stacked_product(x, w)
     for one, a, b in zip(stack, x, w, strict=True):
-        np.testing.assert_array_equal(bfloat16_tuned.product(a, b), one)
+        np.testing.assert_array_equal(half_product_tuned.product(a, b), one)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_shapes_that_do_not_fit_are_named(pairs):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint16"])
 def test_other_types_are_not_for_the_kernel(dtype):
     x = np.ones((64, 64), dtype)
-    assert bfloat16_tuned.product(x, x) is None
-    assert bfloat16_tuned.product_of(x, x.astype(BF16)) is None
+    assert half_product_tuned.product(x, x) is None
+    assert half_product_tuned.product_of(x, x.astype(BF16)) is None
 
 
 @pytest.mark.parametrize("activation", [None, "relu"])
@@ -217,12 +217,12 @@ def test_gradients_that_nobody_asks_for_are_not_made(pairs, rng):
 
 def test_sums_of_columns_are_divided_for_no_threads(rng, monkeypatch):
     g, y = (rng.normal(size=(501, 37)).astype(BF16) for _ in range(2))
-    usual = bfloat16_columns_tuned.rectified_gradient(g, y)
-    monkeypatch.setattr(bfloat16_columns_tuned, "shared", lambda _: (0, 5))
-    for a, b in zip(bfloat16_columns_tuned.rectified_gradient(g, y), usual, strict=True):
+    usual = half_columns_tuned.rectified_gradient(g, y)
+    monkeypatch.setattr(half_columns_tuned, "shared", lambda _: (0, 5))
+    for a, b in zip(half_columns_tuned.rectified_gradient(g, y), usual, strict=True):
         np.testing.assert_array_equal(a, b)
     y[3], y[4], g[5] = np.nan, -0.0, np.nan
-    result, sums = bfloat16_columns_tuned.rectified_gradient(g, y)
+    result, sums = half_columns_tuned.rectified_gradient(g, y)
     is_positive = y.astype("float32") > 0
     np.testing.assert_array_equal(
         result.astype("float32"), np.where(is_positive, g, 0).astype("float32")
@@ -233,7 +233,7 @@ def test_sums_of_columns_are_divided_for_no_threads(rng, monkeypatch):
 def test_without_kernels_products_are_those_of_float32(kernels, rng):
     x, w = matrix_of(rng, 64, 128, "rows", BF16), matrix_of(rng, 128, 40, "rows", BF16)
     kernels("off")
-    assert bfloat16_tuned.product(x, w) is None
+    assert half_product_tuned.product(x, w) is None
     expected = (x.astype("float32") @ w.astype("float32")).astype(BF16)
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), expected)
 
@@ -262,7 +262,7 @@ def test_what_decides_whether_there_are_pairs(variables, expected):
 def test_a_library_has_code_for_pairs_where_vectors_can_have_them(monkeypatch, lanes, count):
     monkeypatch.setattr(target, "vector_lanes", lambda: lanes)
     kernels = [
-        kernel for kernel in kernels_command.usual_kernels() if "bfloat16_compiled" in kernel[0]
+        kernel for kernel in kernels_command.usual_kernels() if "half_product_compiled" in kernel[0]
     ]
     assert len(kernels) == count
     assert math.prod("pair" not in kernel[1] for kernel in kernels) == (lanes < 16)

@@ -73,7 +73,7 @@ def test_sums_of_a_tile_stay_in_registers(name):
 def test_so_do_sums_of_bfloat16(pairs):
     numba = pytest.importorskip("numba")
     from trainkit.kernels.jit.options import compiled
-    from trainkit.kernels.matmul.bfloat16_tiles import half_tile
+    from trainkit.kernels.matmul.half_tiles import half_tile
 
     @compiled(parallel=False, exact=True)
     def tile(x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step):

@@ -4,7 +4,7 @@ import pytest
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.kernels.matmul import bfloat16_tuned
+from trainkit.kernels.matmul import half_product_tuned
 
 A = np.arange(6.0).reshape(2, 3)
 
@@ -83,8 +83,8 @@ def test_products_of_bfloat16_go_to_their_kernel(
         products.append((a.shape, b.shape))
         return kernel(a, b) if has_kernel else None
 
-    kernel = bfloat16_tuned.product_of
-    monkeypatch.setattr(bfloat16_tuned, "product_of", product_of)
+    kernel = half_product_tuned.product_of
+    monkeypatch.setattr(half_product_tuned, "product_of", product_of)
     a, b = (ops.cast(rng.normal(size=shape), "bfloat16") for shape in shapes)
     y = ops.einsum(subscripts, a, b)
     assert (y.dtype, len(products)) == ("bfloat16", calls)

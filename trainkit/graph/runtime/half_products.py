@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.compiler.ir import KernelCall, Unsupported
 from trainkit.compiler.tracer import KernelTracer, TracedArray, as_traced
-from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
+from trainkit.kernels.matmul import half_columns_tuned, half_product_tuned
 from trainkit.kernels.threads.part_functions import PartFunction, array_words
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.neural.dense import _dense, dense_gradient
@@ -41,21 +41,23 @@ def _call(
 def _product(
     trace: KernelTracer, x: Any, w: Any, bias: Any = None, rectify: bool = False
 ) -> TracedArray:
-    """The product of two matrices, whose sums start from the bias; see `bfloat16_tuned.product`."""
+    """The product of two matrices, whose sums start from the bias; as `half_product_tuned` does."""
     x, w = as_traced(trace, x), as_traced(trace, w)
     if not (x.dtype == w.dtype and x.ndim == 2 == w.ndim):
         raise Unsupported("a product without a kernel")
     (rows, depth), columns = x.shape, w.shape[1]
     if depth != w.shape[0] or not rows * depth * columns:
         raise Unsupported("a product of nothing")
-    if bfloat16_tuned.is_shared(x.dtype, rows, depth, columns):
+    if half_product_tuned.is_shared(x.dtype, rows, depth, columns):
         raise Unsupported("a product for several threads")
     start: Any = _NO_VECTOR
     if bias is not None:
         start = (as_traced(trace, bias).astype(_F32),)
     y = trace.result(np.empty((rows, columns), x.dtype))
     operands = _with_neighbours(x), _with_neighbours(w), *start, y, rows, columns, 1, int(rectify)
-    _call(trace, bfloat16_tuned.product_function(x.dtype), operands, (y,), rows * depth * columns)
+    _call(
+        trace, half_product_tuned.product_function(x.dtype), operands, (y,), rows * depth * columns
+    )
     return y
 
 
@@ -88,9 +90,9 @@ def _column_sums(
 ) -> tuple[TracedArray, TracedArray]:
     """`g`, 0 where the output `y` of a rectifier is not above 0, and the sums of its columns."""
     g = g if g.view.contiguous else g.copied()
-    shares = bfloat16_columns_tuned.share_count(len(g))
+    shares = half_columns_tuned.share_count(len(g))
     sums = trace.result(np.empty((shares, g.shape[1]), _F32))
-    function = bfloat16_columns_tuned.column_function(g.dtype, y is not None)
+    function = half_columns_tuned.column_function(g.dtype, y is not None)
     if y is None:
         _call(trace, function, (g, g, *_NO_HALVES, sums), (sums,), g.size)
     else:

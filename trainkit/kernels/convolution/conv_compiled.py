@@ -23,7 +23,7 @@ from trainkit.kernels.convolution.conv_microkernels import (
     pixel_tile,
     turn_square,
 )
-from trainkit.kernels.convolution.winograd_transforms import fetch_line
+from trainkit.kernels.jit.emitters import fetch_bytes
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import FAR_BYTES, tiling
@@ -190,8 +190,9 @@ def _pixels_part(
                     ahead += CACHE_LINE * some * some_numbers
                     if is_far and c == 0 and tile + 1 < stop:
                         for p in range(tile_rows * (tile + 1), tile_rows * (tile + 2)):
-                            for line in range(CACHE_LINE - 4, 4 * width, CACHE_LINE):
-                                fetch_line(y_at + in_image + to[row, p] + line, 0)
+                            # the last number of each line, which may begin anywhere
+                            far_end = y_at + in_image + to[row, p] + CACHE_LINE - 4
+                            fetch_bytes(far_end, 4 * width - CACHE_LINE + 4)
                     pixel_tile(
                         tile_rows, vectors, lanes, by_channel,
                         base + blocks[b, 0] + 4 * first, at_at + where, runs_at + 8 * first_run,

@@ -40,7 +40,7 @@ from trainkit.kernels.convolution.pixels_tuned import (
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.matmul import bfloat16_tuned
+from trainkit.kernels.matmul import half_product_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue, finish
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.product_tuned import product
@@ -131,7 +131,7 @@ def _multiply(
     if epilogue is not None:
         return None
     dtype = dtype or rows.dtype
-    y = bfloat16_tuned.product(rows, columns, bias, rectify, dtype)
+    y = half_product_tuned.product(rows, columns, bias, rectify, dtype)
     if y is not None:
         return y
     y = product(cast_array(rows, _F32), cast_array(columns, _F32), bias, rectify)

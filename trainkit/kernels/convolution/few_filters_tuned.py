@@ -18,6 +18,7 @@ import numpy as np
 from trainkit.kernels.convolution.gathered_tuned import transpose_windows
 from trainkit.kernels.convolution.pixels_tuned import NOTHING_BEHIND, PIXELS, pixels_call
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.winograd_tuned import LEAST_WORK
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights, prepare_weights
 from trainkit.kernels.threads import pools
@@ -31,8 +32,8 @@ _LANES = 16
 _LONGEST_BLOCK = 4
 _GAIN = 1.4
 """How many times fewer rows of weights have to be read: results have to be brought into order."""
-_LEAST_WORK, _LEAST_SWAPPED = 1 << 22, 1 << 21
-"""Multiplications of direct sums, in whole vectors, below which these are made."""
+_LEAST_SWAPPED = 1 << 21
+"""As `LEAST_WORK`, where filters and channels change places."""
 
 
 @lru_cache(maxsize=1024)
@@ -69,7 +70,7 @@ def serves_forward(w: Windows, batch: int, channels: int, filters: int, groups: 
     if w.strides != (1, 1) or w.dilation != (1, 1):
         return False
     elements = math.prod(w.window)
-    if batch * math.prod(w.out) * elements * channels * _LANES < _LEAST_WORK:
+    if batch * math.prod(w.out) * elements * channels * _LANES < LEAST_WORK:
         return False
     return _GAIN * _rows_each(w.window, block_of(w.window, filters)) < elements
 

@@ -18,7 +18,7 @@ from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import bfloat16_pairs
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.matmul import bfloat16_tuned
+from trainkit.kernels.matmul import half_product_tuned
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -95,7 +95,7 @@ def forward(
     columns = owned(kernel).reshape(-1, filters)
     products = []
     for _, rows in _pieces(w, x):
-        product = bfloat16_tuned.product(rows, columns, bias, rectify)
+        product = half_product_tuned.product(rows, columns, bias, rectify)
         if product is None:
             return None
         products.append(product.view(_BITS))  # NumPy copies bits faster than bfloat16
@@ -148,7 +148,7 @@ def _sum_of_products(factors: Iterable[tuple[Array, Array]]) -> Array | None:
     """The sum of the products of pairs of matrices, of float32; `None` without a kernel."""
     total: Array | None = None
     for x, w in factors:
-        product = bfloat16_tuned.product(x, w, dtype=_F32)
+        product = half_product_tuned.product(x, w, dtype=_F32)
         if product is None:
             return None
         total = product if total is None else np.add(total, product, total)
@@ -159,7 +159,7 @@ def _spread_windows(w: Windows, g: Array, kernel: Array) -> Array | None:
     """The products of `g` with all weights, each laid where its window stands."""
     channels, filters = kernel.shape[-2:]
     rows = owned(g).reshape(-1, filters)
-    product = bfloat16_tuned.product(rows, owned(kernel).reshape(-1, filters).T)
+    product = half_product_tuned.product(rows, owned(kernel).reshape(-1, filters).T)
     if product is None:
         return None
     rank = len(w.window)

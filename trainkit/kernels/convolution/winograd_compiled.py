@@ -28,10 +28,10 @@ from trainkit.kernels.convolution.winograd_transforms import (
     RESULTS,
     SUMS,
     WEIGHTS,
-    fetch_line,
     transform_from_points,
     transform_to_points,
 )
+from trainkit.kernels.jit.emitters import fetch_line
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
@@ -238,7 +238,7 @@ def _fetch_results(at, first, last, y, size, f, width):
         t, i, j = number // (STEP * STEP), number // STEP % STEP, number % STEP
         address = at[t] + i * line + j * point + size * f
         for offset in range(0, size * width, 4 * LINE):
-            fetch_line(address + offset, 1)
+            fetch_line(1, address + offset)
 
 
 @compiled(parallel=False, exact=True)

@@ -20,12 +20,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from trainkit.kernels.convolution.winograd_sizes import SPAN, STEP
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.half_vectors import HalfTile
-from trainkit.kernels.jit.simd import literal
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -258,28 +256,3 @@ def transform_from_points(
     # 0 times what is finite is 0. One sum of all results costs less than a look at each.
     noted = builder.fadd(tile.weights(sums)[0], builder.fmul(total, tile.constant(0.0)))
     tile.store(noted, sums)
-
-
-@intrinsic(prefer_literal=True)
-def fetch_line(typing, address, to_write):
-    """Ask for a line of memory that is read, or written, soon; it need not be there.
-
-    Args:
-        typing: Numba's.
-        address: any in the line.
-        to_write: 1 or 0; a literal.
-    """
-    writes = literal(to_write)
-    signature = types.void(types.intp, to_write)
-
-    def codegen(context, builder, signature, arguments):
-        word, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-        name = "llvm.prefetch.p0"
-        fetch = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        # Into the second cache: the first one is full of what is multiplied meanwhile.
-        operands = [ir.Constant(word, number) for number in (writes, 2, 1)]
-        builder.call(fetch, [builder.inttoptr(arguments[0], pointer), *operands])
-        return context.get_dummy_value()
-
-    return signature, codegen

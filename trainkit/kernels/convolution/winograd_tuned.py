@@ -42,7 +42,7 @@ ENABLED = os.environ.get("TRAINKIT_WINOGRAD", "").strip() != "0"
 """Whether any convolution is made in this way."""
 
 _FEWEST_CHANNELS = 16
-_LEAST_WORK = 1 << 22
+LEAST_WORK = 1 << 22
 """Multiplications of direct sums below which these are made."""
 _GAIN = 1.2
 """By how much the estimate below has to be less than that of direct sums."""
@@ -89,7 +89,7 @@ def _serves(
     direct = 9 * pairs * batch * math.prod(w.out)
     tiles = batch * _tiles(w.out)
     work = PRODUCTS * tiles * pairs + _TILE * tiles * (stacked + filters) + weight_cost * pairs
-    return direct >= _LEAST_WORK and _GAIN * work < direct
+    return direct >= LEAST_WORK and _GAIN * work < direct
 
 
 def forward(

@@ -9,8 +9,8 @@ from numba import types
 
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, copy_rows, turn_square
-from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.emitters import fetch_bytes
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import (
@@ -53,8 +53,8 @@ _PAGE = 4096
 """Rows that are so many bytes apart, or a multiple, take each other's place in the first cache."""
 
 
-def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
-    """The builders of `product`, `stacked_product`, `biased_product`, and what works on a block.
+def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
+    """The builders of `product` and `stacked_product`, and what works on a block.
 
     Args:
         number: NumPy's type.
@@ -72,12 +72,6 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     row_by_rows, row_by_strips = row_kernels(number, _VECTORS, lanes)
     matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
-
-    @compiled(parallel=False)
-    def fetch(at, length):
-        """Ask for so many bytes; there may be nothing at the address."""
-        for line in range(0, length, CACHE_LINE):
-            fetch_line(at + line, 0)
 
     @compiled(parallel=False)
     def turn(w, w_step, depth, count, packed):
@@ -103,7 +97,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         for k in range(0, depth, UNROLLED):
             some = min(UNROLLED, depth - k)
             for row in range(k + STREAMS, k + STREAMS + some):
-                fetch(w + row * w_step, size * columns)
+                fetch_bytes(w + row * w_step, size * columns)
             for f in range(0, columns, tile_columns):
                 to = packed + f // tile_columns * strip_step + size * tile_columns * k
                 copy_rows(
@@ -117,7 +111,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         for k in range(0, depth, UNROLLED):
             some = min(UNROLLED, depth - k)
             for row in range(k + STREAMS, k + STREAMS + some):
-                fetch(x + row * x_next, size * rows)
+                fetch_bytes(x + row * x_next, size * rows)
             for q in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - q)
                 to = panels + q // _ROWS * panel_step + size * _ROWS * k
@@ -230,6 +224,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         tiles_ahead = max(1, 128 // depth)
         for k in range(0, depth, BLOCK_DEPTH):
             deep = min(BLOCK_DEPTH, depth - k)
+            is_deepest = k + deep == depth
             first, row_step, tile_step, next_step = x + k * x_next, x_step, _ROWS * x_step, x_next
             if in_panels:
                 if gathers:
@@ -240,7 +235,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 tile_step, next_step = panel_step, size * _ROWS
             elif copies:
                 for q in range(rows):
-                    fetch(first + (q + STREAMS) * x_step, size * deep)
+                    fetch_bytes(first + (q + STREAMS) * x_step, size * deep)
                     to = beside.ctypes.data + q * copy_step
                     copy_floats(to, first + q * x_step, each * deep)
                 first, row_step, tile_step = beside.ctypes.data, copy_step, _ROWS * copy_step
@@ -253,10 +248,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                         pack(source, w_step, w_next, deep, some, packed_at, strip_step)
                     source, step = packed_at + strip % STREAMS * strip_step, size * tile_columns
                 # sums are complete with the last numbers of a row
-                factor, shift, residual, floor = 0, 0, 0, no_limit
-                if k + deep == depth:
-                    floor = low
-                if factor_at and k + deep == depth:
+                factor, shift, residual, floor = 0, 0, 0, low if is_deepest else no_limit
+                if factor_at and is_deepest:
                     factor, shift = factor_at + size * f, shift_at + size * f
                     residual = residual_at + size * f if residual_at else 0
                 # Weights that lie in strips come from far, too: the next ones are asked for while
@@ -265,7 +258,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 if not packs:
                     if f + tile_columns < columns:
                         next_strip = source + w_strip
-                    elif k + deep < depth:
+                    elif not is_deepest:
                         next_strip = w + (k + deep) * w_step
                 strip_end = next_strip + size * tile_columns * deep if next_strip else 0
                 tall = _EVEN if is_even else _ROWS
@@ -373,28 +366,6 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             0, 0, 0, no_limit, no_limit, panel_columns,
         )  # fmt: skip
 
-    @by_parts(
-        matrix, matrix, types.Array(kind, 1, "C", readonly=True), types.Array(kind, 2, "C"),
-        *[types.intp] * 3, kind,
-    )  # fmt: skip
-    def biased_product(part, parts, x, w, bias, y, height, width, panel_columns, low):
-        """The same of y = max(x @ w + bias, low): sums start from the bias."""
-        across = (y.shape[1] + width - 1) // width
-        top, left = part // across * height, part % across * width
-        bottom, right = min(top + height, y.shape[0]), min(left + width, y.shape[1])
-        block_of(
-            x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
-            w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
-            tile_columns * w.strides[1], bias.ctypes.data + size * left,
-            y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
-            x.shape[1], bottom - top, right - left, 0, 0, 0, low, no_limit,
-            panel_columns,
-        )  # fmt: skip
-        if low > -np.inf and bottom - top < _COPIED_ROWS:
-            for i in range(top, bottom):
-                for j in range(left, right):
-                    y[i, j] = low if y[i, j] < low else y[i, j]
-
     @by_parts(stack, stack, types.Array(kind, 4, "C"), *[types.intp] * 3)
     def stacked_product(part, parts, x, w, y, height, width, panel_columns):
         """The same for stacks of matrices: each part takes blocks of some of them, one by one."""
@@ -418,11 +389,11 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 0, 0, 0, no_limit, no_limit, panel_columns,
             )  # fmt: skip
 
-    return product, stacked_product, biased_product, block_of
+    return product, stacked_product, block_of
 
 
-product, stacked_product, biased_product, _block_of = _kernels(np.float32, types.float32)
-product_double, stacked_product_double, _, _ = _kernels(np.float64, types.float64)
+product, stacked_product, _block_of = _kernels(np.float32, types.float32)
+product_double, stacked_product_double, _ = _kernels(np.float64, types.float64)
 
 _READ_ONLY = types.Array(types.float32, 2, "A", readonly=True)
 _READ_VECTOR = types.Array(types.float32, 1, "C", readonly=True)
@@ -444,10 +415,11 @@ def finished_product(
     part, parts, x, w, bias, factor, shift, residual, y, height, width, strip, panel_columns, low,
     high,
 ):  # fmt: skip
-    """As `biased_product`, with what follows done to each block.
+    """The same of y = max(x @ w + bias, low), with what follows done to each block.
 
-    w may be a matrix, or its strips of as many columns as a tile has, one below the other; `strip`
-    is the bytes from one to the next. An empty bias, factor or residual is none.
+    Sums start from the bias. w may be a matrix, or its strips of as many columns as a tile has,
+    one below the other; `strip` is the bytes from one to the next. An empty bias, factor or
+    residual is none.
     """
     across = (y.shape[1] + width - 1) // width
     top, left = part // across * height, part % across * width

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -30,9 +31,10 @@ from trainkit.kernels.threads.thread_pool import (
 )
 
 Array = Any
+Product = Callable[[Any, Any], Any]
+"""Multiplies two arrays, or gives `None` where something else is to do it."""
 
 PRODUCT = Family("product", "matmul.product_compiled", "product", alone=True)
-BIASED = Family("biased_product", "matmul.product_compiled", "biased_product", alone=True)
 FINISHED = Family("finished_product", "matmul.product_compiled", "finished_product", alone=True)
 STACK = Family("stacked_product", "matmul.product_compiled", "stacked_product", alone=True)
 _DOUBLE = "matmul.product_compiled", "product_double"
@@ -100,10 +102,9 @@ def product(
     size = dtype.itemsize
     if size not in w.strides:
         return None
-    finished = weights is not None or epilogue is not None
-    biased = bias is not None or rectify
-    family = BIASED if biased else PRODUCT if size == 4 else PRODUCT_DOUBLE
-    run = (FINISHED if finished else family).find((), PRODUCT_SECONDS * rows * w.size)
+    finished = not (bias is None and weights is None and epilogue is None) or rectify
+    family = FINISHED if finished else PRODUCT if size == 4 else PRODUCT_DOUBLE
+    run = family.find((), PRODUCT_SECONDS * rows * w.size)
     if run is None:
         return None
     strips = None if weights is None else weights.strips(w, _strips, STRIPS)
@@ -120,10 +121,6 @@ def product(
             residual = epilogue.residual_of(result.shape, EMPTY_MATRIX)
             follows, limits = (epilogue.factor, epilogue.shift, residual), epilogue.limits
         run(pool, blocks, x, matrix, start, *follows, result, height, width, strip, panels, *limits)
-    elif biased:
-        start = np.zeros(columns, dtype) if bias is None else bias
-        low = np.float32(0 if rectify else -np.inf)
-        run(pool, blocks, x, w, start, result, height, width, panels, low)
     else:
         run(pool, blocks, x, w, result, height, width, panels)
     return result
@@ -181,14 +178,20 @@ def product_of(x: Array, w: Array) -> Array | None:
 
     Stacks of more than two axes broadcast as NumPy's do.
     """
-    if not is_asked(x, w):
+    if not is_asked(x, w) or min(x.ndim, w.ndim) < 2:
         return None
-    if x.ndim == 2 == w.ndim or min(x.ndim, w.ndim) < 2:
-        return product(x, w)
-    if w.ndim == 2 and x.flags.c_contiguous:  # one large product, not many small ones
-        flat_product = product(x.reshape(-1, x.shape[-1]), w)
-        return None if flat_product is None else flat_product.reshape(*x.shape[:-1], w.shape[1])
-    return stacked_product(x, w)
+    return one_or_many_products(product, stacked_product, x, w)
+
+
+def one_or_many_products(one: Product, many: Product, x: Array, w: Array) -> Array | None:
+    """The product of two matrices, or of stacks of them, by what does one and what does many."""
+    if w.ndim == 2:
+        if x.ndim == 2:
+            return one(x, w)
+        if x.flags.c_contiguous:  # one large product, not many small ones
+            flat_product = one(x.reshape(-1, x.shape[-1]), w)
+            return None if flat_product is None else flat_product.reshape(*x.shape[:-1], -1)
+    return many(x, w)
 
 
 def stacked_product(x: Array, w: Array) -> Array | None:

@@ -11,7 +11,7 @@ from trainkit.core.dtypes import bfloat16, widen_halves
 from trainkit.kernels.elementwise.half_casts_tuned import run_in_float32
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.matmul import bfloat16_columns_tuned, bfloat16_tuned
+from trainkit.kernels.matmul import half_columns_tuned, half_product_tuned
 from trainkit.kernels.matmul.product_tuned import pooled_product
 from trainkit.kernels.recurrent.recurrent_reference import before, rows
 from trainkit.kernels.reductions.reductions_tuned import leading_sum
@@ -101,13 +101,13 @@ def _join(by_worker: Array, batch: int, dtype: Any) -> Array:
 
 def _transposed_product(x: Array, grads: Array) -> Array:
     """The product of the rows of both, summed over all steps."""
-    y = bfloat16_tuned.product(x.T, grads)
+    y = half_product_tuned.product(x.T, grads)
     return run_in_float32(lambda x, g: pooled_product(x.T, g), x, grads) if y is None else y
 
 
 def _sums(grads: Array) -> Array:
     """The sums over samples and steps."""
-    y = bfloat16_columns_tuned.column_sums(rows(grads))
+    y = half_columns_tuned.column_sums(rows(grads))
     return run_in_float32(lambda g: leading_sum(g, 2), grads) if y is None else y
 
 

@@ -23,7 +23,7 @@ from trainkit.core.dtypes import bfloat16, cast_array, widen_halves
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.matmul import bfloat16_tuned, matmul_gpu
+from trainkit.kernels.matmul import half_product_tuned, matmul_gpu
 from trainkit.ops.arrays.axes import squeeze, transpose
 from trainkit.ops.arrays.diagonals import diagonal
 from trainkit.ops.arrays.shaping import as_tensor
@@ -112,7 +112,7 @@ def _is_matrix_product(subscripts: str) -> bool:
 def _multiply_bits(a: Array, b: Array) -> Array:
     """The product of bfloat16 whose bits are given, and its bits: these NumPy moves about fast."""
     a, b = a.view(_BF16), b.view(_BF16)
-    product = bfloat16_tuned.product_of(a, b)
+    product = half_product_tuned.product_of(a, b)
     if product is None:
         product = cast_array(np.matmul(widen_halves(a), widen_halves(b)), _BF16)
     return product.view(_BITS)

@@ -21,7 +21,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType, widen_halves
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.matmul import bfloat16_tuned, matmul_gpu, product_tuned
+from trainkit.kernels.matmul import half_product_tuned, matmul_gpu, product_tuned
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import ItemStack, aligned, reshaped, transposed
@@ -51,8 +51,8 @@ def product_dtype(*inputs: Any) -> DType:
         product_tuned.product_of,
         fewest=product_tuned.FEWEST,
         fewest_beside=product_tuned.FEWEST_WEIGHTS,
-        on_bfloat16=bfloat16_tuned.product_of,
-        on_float16=bfloat16_tuned.product_of,
+        on_bfloat16=half_product_tuned.product_of,
+        on_float16=half_product_tuned.product_of,
     ),
 )
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:

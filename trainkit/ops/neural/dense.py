@@ -28,8 +28,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import (
-    bfloat16_columns_tuned,
-    bfloat16_tuned,
+    half_columns_tuned,
+    half_product_tuned,
     matmul_gpu,
     product_tuned,
 )
@@ -68,7 +68,7 @@ def check_activation(op: str, activation: str | None) -> None:
 
 def _rectified_by_kernel(g: Array, y: Array) -> tuple[Array, Array] | None:
     if g.dtype in SHORT_FLOATS:
-        return bfloat16_columns_tuned.rectified_gradient(g, y)
+        return half_columns_tuned.rectified_gradient(g, y)
     pair: tuple[Array, Array] | None = pool_tuned.rectified_gradient(g, y)
     return pair
 
@@ -139,7 +139,7 @@ def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | N
 
 
 def _on_halves(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
-    y = bfloat16_tuned.product(_rows(x), kernel, bias, activation == "relu")
+    y = half_product_tuned.product(_rows(x), kernel, bias, activation == "relu")
     return None if y is None else y.reshape(*x.shape[:-1], kernel.shape[1])
 
 
@@ -249,19 +249,19 @@ def _gradient_on_halves(
     """The gradients by the kernels of 16-bit floats, `None` where one of them is not at hand."""
     by_bias = None
     if activation == "relu":
-        pair = bfloat16_columns_tuned.rectified_gradient(g, y)
+        pair = half_columns_tuned.rectified_gradient(g, y)
         if pair is None:
             return None
         g, by_bias = pair
     flat = _rows(g)
     result = []
     if wanted[0]:
-        by_x = bfloat16_tuned.product(flat, kernel.T)
+        by_x = half_product_tuned.product(flat, kernel.T)
         result.append(by_x if by_x is None else by_x.reshape(x.shape))
     if wanted[1]:
-        result.append(bfloat16_tuned.product(_rows(x).T, flat))
+        result.append(half_product_tuned.product(_rows(x).T, flat))
     if wanted[2]:
-        result.append(bfloat16_columns_tuned.column_sums(flat) if by_bias is None else by_bias)
+        result.append(half_columns_tuned.column_sums(flat) if by_bias is None else by_bias)
     return None if any(part is None for part in result) else tuple(result)
 
 

@@ -58,7 +58,7 @@ class SumsInParts:
         for slot in self._slots():
             # a copy: it is added up in place, and someone may hold the slot's own array
             array = np.ascontiguousarray(devices.to_numpy(slot._value._array)).copy()
-            self._group.all_reduce(array, what="the accumulated gradients")
+            self._group.all_reduce(array, label="the accumulated gradients")
             slot._take(devices.to_device(array, devices.device_of(slot._value._array)))
 
     def loaded(self, variables: set[int]) -> None:

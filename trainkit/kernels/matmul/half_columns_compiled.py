@@ -8,7 +8,7 @@ from numba import types
 from trainkit.kernels.jit.builders import MATRIX, by_parts
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.target import vector_lanes
-from trainkit.kernels.matmul.bfloat16_tiles import FLOAT16S, SINGLES, half_tile_class
+from trainkit.kernels.matmul.half_tiles import FLOAT16S, SINGLES, half_tile_class
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _LANES = vector_lanes()

@@ -24,13 +24,14 @@ from trainkit.kernels.matmul.product_tuned import (
     BLOCK_WORK,
     as_four_axes,
     block_shares,
+    one_or_many_products,
     stack_shares,
 )
 from trainkit.kernels.threads.part_functions import PartFunction, part_function
 
 Array = Any
 
-_FILE = "matmul.bfloat16_compiled"
+_FILE = "matmul.half_product_compiled"
 _WORDS, _PAIRS, _FLOAT16 = range(3)
 _PRODUCTS = (
     Family("bfloat16_word_product", _FILE, "word_product", alone=True),
@@ -122,12 +123,7 @@ def product_of(x: Array, w: Array) -> Array | None:
     """`np.matmul(x, w)` of 16-bit floats, of two axes or of more, which broadcast; or `None`."""
     if x.dtype is not w.dtype or min(x.ndim, w.ndim) < 2:
         return None
-    if x.ndim == 2 == w.ndim:
-        return product(x, w)
-    if w.ndim == 2 and x.flags.c_contiguous:  # one large product, not many small ones
-        flat_product = product(x.reshape(-1, x.shape[-1]), w)
-        return None if flat_product is None else flat_product.reshape(*x.shape[:-1], w.shape[1])
-    return stacked_product(x, w)
+    return one_or_many_products(product, stacked_product, x, w)
 
 
 def stacked_product(x: Array, w: Array) -> Array | None:

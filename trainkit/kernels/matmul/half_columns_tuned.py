@@ -15,7 +15,7 @@ from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES
 
 Array = Any
 
-_FILE = "matmul.bfloat16_columns_compiled"
+_FILE = "matmul.half_columns_compiled"
 _BF16, _F16 = bfloat16.dtype, np.dtype(np.float16)
 _BITS, _F32 = np.dtype(np.uint16), np.dtype(np.float32)
 _SUMS = {

@@ -13,12 +13,12 @@ import numpy as np
 from numba import types
 
 from trainkit.core.cpu.processor import CACHE_LINE
-from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import by_parts
+from trainkit.kernels.jit.emitters import fetch_bytes
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_tiling
-from trainkit.kernels.matmul.bfloat16_tiles import (
+from trainkit.kernels.matmul.half_tiles import (
     FLOAT16S,
     PAIRS,
     SINGLES,
@@ -64,8 +64,7 @@ def _kernels(kind: int) -> tuple[Any, Any]:
         for first in range(0, words, UNROLLED):
             some = min(UNROLLED, words - first)
             for row in range(each * (first + STREAMS), each * (first + STREAMS + some)):
-                for line in range(0, 2 * count, CACHE_LINE):
-                    fetch_line(source + row * step + line, 0)
+                fetch_bytes(source + row * step, 2 * count)
             for f in range(0, count, width):
                 for word in range(first, first + some):
                     low = source + each * word * step + 2 * f
