@@ -41,6 +41,7 @@ INNER = {
     "LoopBar": "the bar of evaluate and predict",
     "LogMetrics": "what fit(loggers=...) adds: tests/callbacks/test_loggers.py",
     "LooksAlong": "stands for TensorBoard in other processes",
+    "MetricMonitor": "what those that watch a metric have in common",
 }
 
 
