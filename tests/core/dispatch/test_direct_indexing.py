@@ -118,3 +118,74 @@ def test_counts_of_what_is_not_zero(dtype):
     assert int(tk.function(tk.math.count_nonzero)(tk.constant(x))) == 3
     assert int(tk.math.count_nonzero(tk.constant([np.nan, 0.0]))) == 1
     assert int(tk.math.count_nonzero(tk.ones(300), dtype="int8")) == 300 - 256
+
+
+@given(SIZES, st.integers(1, 7), st.sampled_from(["float32", "float64"]), st.data())
+def test_losses_of_labels_have_the_bits_of_the_body(dims, classes, dtype, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    logits = (rng.standard_normal([*dims, classes]) * 9).astype(dtype)
+    if data.draw(st.booleans()):
+        logits[rng.random(logits.shape) < 0.2] = rng.choice(SPECIAL[:-1])
+    wrong = data.draw(st.integers(-1, 1))
+    low, high = min(wrong, 0), classes + max(wrong, 0)
+    labels = rng.integers(low, high, dims).astype(data.draw(st.sampled_from(["int32", "int64"])))
+    op = PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op
+    a, b = both(lambda: op(tk.constant(labels), tk.constant(logits)))
+    if isinstance(b, str):
+        assert a == b
+        return
+    assert (a[0].dtype, a[0].shape) == (b[0].dtype, b[0].shape)
+    np.testing.assert_array_equal(np.isnan(a[0]), np.isnan(b[0]))
+    assert np.nan_to_num(a[0]).tobytes() == np.nan_to_num(b[0]).tobytes()
+
+
+def test_labels_that_do_not_fit_are_explained():
+    op = PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op
+    with pytest.raises(tk.errors.ShapeError, match="shape of the logits"):
+        op(tk.constant([1, 0, 1]), tk.zeros((2, 2)))
+    with pytest.raises(tk.errors.ShapeError, match="shape of the logits"):
+        op(tk.constant([[1], [0]]), tk.zeros((2, 2)))
+
+
+@given(SIZES, st.sampled_from(NUMBERS), st.data())
+def test_sums_of_segments_are_those_of_the_body(dims, dtype, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    dims = [dims[0] * data.draw(st.sampled_from([1, 9])), *dims[1:]]
+    kind = "int32" if dtype == "bool" else dtype
+    if kind.startswith("int"):  # whose sums wrap around
+        x = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, dims, kind)
+    else:
+        x = rng.choice([-0.0, 1e-3, 1.0, -3e3], dims).astype(tk.as_dtype(kind).dtype)
+    x = tk.constant(x)
+    rank, count = data.draw(st.integers(1, len(dims))), data.draw(st.integers(1, 6) | st.none())
+    ids = rng.integers(-1, 5, dims[:rank]).astype(data.draw(st.sampled_from(["int32", "int64"])))
+    op = PRIMITIVES["segment_sum"].op
+    assert_alike(lambda: op(x, tk.constant(ids), num_segments=count))
+
+
+def test_sums_of_segments_have_gradients():
+    x = tk.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.math.unsorted_segment_sum(x, [1, -1, 1], 2)
+    np.testing.assert_array_equal(y, [[0, 0], [6, 8]])
+    np.testing.assert_array_equal(tape.gradient(y, x), [[1, 1], [0, 0], [1, 1]])
+
+
+@given(SIZES, st.sampled_from(NUMBERS), st.data())
+def test_zeros_around_arrays_are_those_of_the_body(dims, dtype, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    x = tk.constant(rng.integers(-9, 9, dims).astype("float64").astype(tk.as_dtype(dtype).dtype))
+    widths = data.draw(
+        st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=len(dims), max_size=len(dims))
+    )
+    mode = data.draw(st.sampled_from(["constant", "constant", "edge"]))
+    value = data.draw(st.sampled_from([0, 0, 0, 0.0, 1, False]))
+    op = PRIMITIVES["pad"].op
+    assert_alike(lambda: op(x, pad_width=tuple(widths), mode=mode, value=value))
+
+
+@pytest.mark.parametrize("widths", [((1, -1), (0, 0)), ((1, 1),), ((2**40, 0), (0, 0))])
+def test_widths_that_do_not_fit_are_explained(widths):
+    with pytest.raises((tk.errors.ShapeError, MemoryError, tk.errors.ResourceExhaustedError)):
+        PRIMITIVES["pad"].op(tk.zeros((2**20, 1))[:2], pad_width=widths, mode="constant", value=0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, filled_on
-from trainkit.core.dispatch.facets import ARRANGEMENT, AXIS, OVER_AXES, Absent, Tuned
+from trainkit.core.dispatch.facets import ARRANGEMENT, AXIS, OVER_AXES, Absent, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -227,6 +227,7 @@ def _pad_on_pool(x: Array, *, pad_width: Any, mode: str, value: Any) -> Array | 
     semantics=ARRANGEMENT,
     text="beside numbers",
     tuned=Tuned(_pad_on_pool, exact=True, fewest=FEWEST_COPIED),
+    direct=Direct("pad"),
 )
 def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
     """More elements at the ends of the axes."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING
+from trainkit.core.dispatch.facets import INDEXING, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -76,7 +76,7 @@ def _start_rows(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
     return xp.full((count + 1, rows.shape[1]), start, rows.dtype)
 
 
-@primitive(_rule, name="segment_sum", semantics=INDEXING)
+@primitive(_rule, name="segment_sum", semantics=INDEXING, direct=Direct("segment_sum"))
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepare(xp, data, ids, num_segments)

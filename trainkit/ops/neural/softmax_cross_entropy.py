@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE, Tuned
+from trainkit.core.dispatch.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import widen_halves
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -281,6 +281,10 @@ def _compiled_pair(labels: Array, logits: Array) -> Any:
     name="sparse_softmax_cross_entropy_with_logits",
     semantics=COMPOSITE,
     tuned=softmax_tuned.loss.facet(_compiled_loss, of=1, on_gpu=(softmax_gpu.loss,)),
+    direct=Direct(
+        "sparse_loss",
+        (np.maximum, np.subtract, np.exp, np.add, np.log, softmax_tuned.loss.fewest - 1),
+    ),
 )
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""

@@ -139,3 +139,127 @@ cdef class DirectTopK(Direct):
             if not is_served:
                 return None
         return values, indices
+
+
+cdef class DirectSegmentSum(Direct):
+    """The sums of segments of rows; those below 0 are left out."""
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef PyArrayObject *ids
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp dims[16]
+        cdef cnp.npy_intp i, n, width = 1, segments = 0
+        cdef int k, rank, nd = PyArray_NDIM(a), overflow = 0
+        if PyList_GET_SIZE(arrays) != 3 or not is_array(<object>PyList_GET_ITEM(arrays, 2)):
+            return None
+        ids = <PyArrayObject *>PyList_GET_ITEM(arrays, 2)
+        rank, n = PyArray_NDIM(ids), PyArray_SIZE(ids)
+        if not are_positions(ids) or rank == 0 or rank > nd or nd > 16 or n == 0:
+            return None
+        if not is_number_dtype(descr) or descr is BOOL:
+            return None
+        for k in range(nd):
+            if k < rank and PyArray_DIM(a, k) != PyArray_DIM(ids, k):
+                return None
+            if k >= rank:
+                dims[k - rank + 1] = PyArray_DIM(a, k)
+                width *= PyArray_DIM(a, k)
+        count = setting(settings, "num_segments")
+        if type(count) is int:
+            segments = <cnp.npy_intp>PyLong_AsLongLongAndOverflow(count, &overflow)
+        elif count is not None:
+            return None
+        for i in range(n):
+            if count is None:
+                segments = max(segments, position_at(ids, i) + 1)
+            elif position_at(ids, i) >= segments:
+                return None
+        if overflow or segments < 1 or width < 1 or segments > DIRECT // width:
+            return None
+        dims[0] = segments
+        y = empty(nd - rank + 1, dims, descr)
+        if descr is F32:
+            add_segments(<float *>PyArray_BYTES(a), ids, n, width, segments, <float *>bytes_of(y))
+        elif descr is F64:
+            add_segments(<double *>PyArray_BYTES(a), ids, n, width, segments, <double *>bytes_of(y))
+        elif descr is I32:  # sums wrap around, which only those without a sign do by right
+            add_segments(
+                <cnp.npy_uint32 *>PyArray_BYTES(a), ids, n, width, segments,
+                <cnp.npy_uint32 *>bytes_of(y),
+            )
+        else:
+            add_segments(
+                <cnp.npy_uint64 *>PyArray_BYTES(a), ids, n, width, segments,
+                <cnp.npy_uint64 *>bytes_of(y),
+            )
+        return y
+
+
+ctypedef fused Addend:
+    float
+    double
+    cnp.npy_uint32
+    cnp.npy_uint64
+
+
+cdef void add_segments(
+    Addend *x, PyArrayObject *ids, cnp.npy_intp n, cnp.npy_intp width, cnp.npy_intp segments,
+    Addend *y,
+) noexcept:
+    """Zeros, to which rows are added in their order."""
+    cdef cnp.npy_intp i, j, segment
+    for i in range(segments * width):
+        y[i] = 0
+    for i in range(n):
+        segment = position_at(ids, i)
+        if segment >= 0:
+            for j in range(width):
+                y[segment * width + j] += x[i * width + j]
+
+
+cdef class DirectPad(Direct):
+    """Zeros around an array."""
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp dims[8]
+        cdef cnp.npy_intp before[8]
+        cdef cnp.npy_intp i, row, at, rest, width, item = PyArray_ITEMSIZE(a), size = 1
+        cdef long long low, high
+        cdef int k, nd = PyArray_NDIM(a), overflow = 0, too_large = 0
+        widths, value = setting(settings, "pad_width"), setting(settings, "value")
+        if nd == 0 or nd > 8 or not is_number_dtype(descr) or not PyArray_SIZE(a):
+            return None
+        if setting(settings, "mode") != "constant" or type(value) is not int or value != 0:
+            return None
+        if type(widths) is not tuple or PyTuple_GET_SIZE(widths) != nd:
+            return None
+        for k in range(nd):
+            pair = <object>PyTuple_GET_ITEM(widths, k)
+            if type(pair) is not tuple or PyTuple_GET_SIZE(pair) != 2:
+                return None
+            if type((<tuple>pair)[0]) is not int or type((<tuple>pair)[1]) is not int:
+                return None
+            low = PyLong_AsLongLongAndOverflow((<tuple>pair)[0], &overflow)
+            high = PyLong_AsLongLongAndOverflow((<tuple>pair)[1], &too_large)
+            if overflow or too_large or not 0 <= low <= DIRECT or not 0 <= high <= DIRECT:
+                return None
+            before[k], dims[k] = <cnp.npy_intp>low, PyArray_DIM(a, k) + <cnp.npy_intp>(low + high)
+            size *= dims[k]
+            if size > 4 * DIRECT:
+                return None
+        y = empty(nd, dims, descr)
+        memset(bytes_of(y), 0, size * item)
+        width = PyArray_DIM(a, nd - 1)
+        for row in range(PyArray_SIZE(a) // width):
+            # where the row stands in the result, from its last index to its first
+            at, rest, size = before[nd - 1], row, dims[nd - 1]
+            for i in range(nd - 1):
+                k = nd - 2 - <int>i
+                at += (before[k] + rest % PyArray_DIM(a, k)) * size
+                rest //= PyArray_DIM(a, k)
+                size *= dims[k]
+            memcpy(bytes_of(y) + at * item, PyArray_BYTES(a) + row * width * item, width * item)
+        return y

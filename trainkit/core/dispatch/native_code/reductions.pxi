@@ -342,6 +342,66 @@ cdef class DirectLogSoftmax(DirectSoftmax):
         return y
 
 
+cdef class DirectSparseLoss(DirectSoftmax):
+    """The cross-entropy of softmax along the last axis with one class for each row, of floats."""
+
+    cdef Loops log
+    cdef Py_ssize_t element_limit
+
+    def __init__(self, maximum, subtract, exp, add, log, Py_ssize_t element_limit):
+        self.greatest, self.total = Reducer(maximum), Reducer(add)
+        self.subtract, self.exp, self.log = Loops(subtract), Loops(exp), Loops(log)
+        self.element_limit = element_limit
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *labels = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef PyArrayObject *x
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr
+        cdef cnp.npy_intp n, item, row, label
+        cdef int k, kind
+        cdef char *powers
+        cdef char *shifted
+        cdef char *args[2]
+        cdef cnp.npy_intp steps[2]
+        if PyList_GET_SIZE(arrays) != 3 or not is_array(<object>PyList_GET_ITEM(arrays, 2)):
+            return None
+        x = <PyArrayObject *>PyList_GET_ITEM(arrays, 2)
+        descr, n, item = PyArray_DESCR(x), PyArray_SIZE(x), PyArray_ITEMSIZE(x)
+        if not is_float(descr) or not in_order(x) or n > self.element_limit:
+            return None
+        if PyArray_DESCR(labels) is not I32 and PyArray_DESCR(labels) is not I64:
+            return None
+        if not cube_of(x, -1, False, &cube) or cube.nd != PyArray_NDIM(labels):
+            return None
+        for k in range(cube.nd):
+            if PyArray_DIM(labels, k) != cube.dims[k]:
+                return None
+        for row in range(cube.outer):
+            if not 0 <= position_at(labels, row) < cube.size:
+                return None
+        y = empty(cube.nd, cube.dims, descr)
+        powers = <char *>PyMem_Malloc(2 * n * item)
+        if powers is NULL:
+            raise MemoryError
+        shifted, kind = powers + n * item, kind_of(descr)
+        self.greatest.reduce(kind, PyArray_BYTES(x), bytes_of(y), &cube, item)
+        by_row(self.subtract, kind, PyArray_BYTES(x), bytes_of(y), shifted, &cube, item)
+        self.exp_of(kind, shifted, powers, n, item)
+        self.total.reduce(kind, powers, bytes_of(y), &cube, item)
+        args[0] = args[1] = bytes_of(y)
+        steps[0] = steps[1] = 0 if cube.outer == 1 else item
+        self.log.call_kind(kind, args, cube.outer, steps)
+        for row in range(cube.outer):
+            label = row * cube.size + position_at(labels, row)
+            if descr is F32:
+                (<float *>bytes_of(y))[row] -= (<float *>shifted)[label]
+            else:
+                (<double *>bytes_of(y))[row] -= (<double *>shifted)[label]
+        PyMem_Free(powers)
+        return y
+
+
 cdef void by_row(
     Loops loops, int kind, char *x, char *of_rows, char *y, Cube *cube, cnp.npy_intp item
 ) noexcept:
