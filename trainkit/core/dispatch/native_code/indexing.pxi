@@ -226,7 +226,7 @@ cdef class DirectPad(Direct):
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
         cdef cnp.npy_intp dims[8]
         cdef cnp.npy_intp before[8]
-        cdef cnp.npy_intp i, row, at, rest, width, item = PyArray_ITEMSIZE(a), size = 1
+        cdef cnp.npy_intp i, row, at, quotient, width, item = PyArray_ITEMSIZE(a), size = 1
         cdef long long low, high
         cdef int k, nd = PyArray_NDIM(a), overflow = 0, too_large = 0
         widths, value = setting(settings, "pad_width"), setting(settings, "value")
@@ -255,11 +255,11 @@ cdef class DirectPad(Direct):
         width = PyArray_DIM(a, nd - 1)
         for row in range(PyArray_SIZE(a) // width):
             # where the row stands in the result, from its last index to its first
-            at, rest, size = before[nd - 1], row, dims[nd - 1]
+            at, quotient, size = before[nd - 1], row, dims[nd - 1]
             for i in range(nd - 1):
                 k = nd - 2 - <int>i
-                at += (before[k] + rest % PyArray_DIM(a, k)) * size
-                rest //= PyArray_DIM(a, k)
+                at += (before[k] + quotient % PyArray_DIM(a, k)) * size
+                quotient //= PyArray_DIM(a, k)
                 size *= dims[k]
             memcpy(bytes_of(y) + at * item, PyArray_BYTES(a) + row * width * item, width * item)
         return y
