@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.compiler.ir import Unsupported
 from trainkit.graph.runtime import general_fusion, programs_by_size, values_of_sizes
 from trainkit.graph.runtime.fusion import FusedKernel
 from trainkit.graph.runtime.general_fusion import GeneralFusion
@@ -425,3 +426,13 @@ def test_a_run_without_unknown_sizes_is_written_once():
         for n in (5, 9)
     )
     assert [a is b for a, b in zip(one, other, strict=True)] == [False, True]
+
+
+def test_only_outlines_of_graphs_that_are_there_decide(monkeypatch):
+    # large softmaxes have a kernel of their own, so they are not fused
+    function = general(lambda x: tk.nn.softmax(x * 0.5), [[None, 100]])
+    fusion = GeneralFusion(graph_of(function))
+    monkeypatch.setattr(fusion, "_outline", lambda sizes: [])
+    sizes = general_fusion.Sizes.like((10,), [(0, 0)]).between([10], [1000])
+    with pytest.raises(Unsupported, match="other operations"):
+        fusion._merge(sizes, True)

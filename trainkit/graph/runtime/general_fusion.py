@@ -251,7 +251,8 @@ class GeneralFusion:
                 }
             )
         graphs = [self._at(sizes.at(point)) for point in points]
-        outlines = [self._outline(sizes.at(point)) for point in points]
+        # not those that stay: what their ids stood for may be gone, and others may have these ids
+        outlines = [_outline(graph) for graph in graphs]
         if any(outline != outlines[0] for outline in outlines):
             raise Unsupported("other operations at other sizes")
         # corners come first among the points, and the last of them has the largest sizes
