@@ -11,7 +11,7 @@ from trainkit import ops
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import as_dtype
-from trainkit.core.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor import Tensor, is_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
@@ -181,17 +181,18 @@ class Dataset(BatchChain):
         """The names of the files that match, as string scalars.
 
         Args:
-            file_pattern: a shell pattern such as `"data/*.png"`, or several.
+            file_pattern: a shell pattern such as `"data/*.png"`, or several. As in TensorFlow, a
+                star stands for the dot of hidden files, too.
             shuffle: whether the order is random; it is by default.
             seed: of the order.
             name: not kept.
 
         Raises:
-            NotFoundError: no file matches.
+            InvalidArgumentError: no file matches.
         """
         file_names = matching(file_pattern)
         if not file_names:
-            raise NotFoundError(f"list_files: no file matches {file_pattern!r}")
+            raise InvalidArgumentError(f"list_files: no file matches {file_pattern!r}")
         files = Dataset(sources.SlicesNode(file_names))
         return files.shuffle(len(file_names), seed) if shuffle is None or shuffle else files
 

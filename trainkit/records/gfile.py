@@ -132,14 +132,18 @@ def listdir(path: Any) -> list[str]:
 
 
 def glob(pattern: Any) -> list[str]:
-    """The names that match a shell pattern, or any of several.
+    """The names that match a shell pattern, or any of several; a star stands for any first letter.
 
     Args:
         pattern: a path, or a list, set or other iterable of them.
     """
     is_one = isinstance(pattern, str | bytes | os.PathLike) or not hasattr(pattern, "__iter__")
     several = [pattern] if is_one or is_tensor(pattern) else pattern
-    return [path for one in several for path in sorted(_glob.glob(local_path(one)))]
+    return [path for one in several for path in sorted(_glob_one(local_path(one)))]
+
+
+def _glob_one(pattern: str) -> list[str]:
+    return _glob.glob(pattern, include_hidden=True)  # as in TensorFlow
 
 
 def mkdir(path: Any) -> None:

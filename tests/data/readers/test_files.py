@@ -52,8 +52,18 @@ def test_names_of_files(texts, tmp_path):
     assert listed(Dataset.list_files(tmp_path / "*.csv")) == [os.fsencode(texts[2])]
     orders = [tuple(listed(Dataset.list_files(str(tmp_path / "*"), seed=3))) for _ in range(2)]
     assert orders[0] == orders[1]
-    with pytest.raises(tk.errors.NotFoundError, match="no file matches"):
+    with pytest.raises(tk.errors.InvalidArgumentError, match="no file matches"):
         Dataset.list_files(str(tmp_path / "*.png"))
+
+
+def test_a_star_stands_for_the_dot_of_hidden_files_as_in_tensorflow(tmp_path):
+    names = [str(tmp_path / name) for name in (".hidden.txt", "a.txt")]
+    for name in names:
+        tk.io.write_file(name, "1")
+    pattern = str(tmp_path / "*.txt")
+    assert listed(Dataset.list_files(pattern, shuffle=False)) == [os.fsencode(x) for x in names]
+    assert tk.io.matching_files(pattern).numpy().tolist() == [os.fsencode(x) for x in names]
+    assert tk.io.gfile.glob(pattern) == names
 
 
 # ------------------------------------------------------------------ lines and records

@@ -168,7 +168,7 @@ def make_csv_dataset(
 
     Raises:
         ValueError: names are missing, double or unknown.
-        NotFoundError: no file matches.
+        InvalidArgumentError: no file matches.
 
     Example:
         >>> tk.io.write_file("data.csv", chr(10).join(["n,w", "1,a", "2,b"]))

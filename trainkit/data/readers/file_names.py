@@ -21,6 +21,7 @@ def matching(patterns: Any) -> list[bytes]:
 
 def _matching_one(pattern: str) -> Iterator[str]:
     folder = os.path.dirname(pattern)
-    for path in glob.iglob(pattern):
+    # As in TensorFlow, a star stands for a dot in front of a name, too.
+    for path in glob.iglob(pattern, include_hidden=True):
         # As TensorFlow's, a star stands for no slash, and "./" before a name stays away or there.
         yield os.path.join(folder, os.path.basename(path)) if not glob.has_magic(folder) else path
