@@ -530,3 +530,18 @@ def test_a_loss_for_each_sample_counts_as_its_sum(run_eagerly):
     model.compile("sgd", run_eagerly=run_eagerly)
     x = np.ones((4, 3), "float32")
     assert model.fit(x, batch_size=4, verbose=0).history["loss"] == [12.0]
+
+
+def test_what_is_compiled_again_keeps_its_loss_and_metrics_unless_there_are_others():
+    model = line(loss_weights=[0.5], metrics=["mae"], weighted_metrics=["mse"])
+    model.compile(tk.optimizers.SGD(0.05))
+    assert model.loss == "mse"
+    halved, mae, mse = model.evaluate(X, Y, verbose=0)
+    assert halved == pytest.approx(0.5 * mse, rel=1e-5)
+    config = model.get_compile_config()
+    assert [config[name] for name in ("loss", "loss_weights", "metrics")] == ["mse", [0.5], ["mae"]]
+    model.compile("sgd", "mae", weighted_metrics=[])
+    assert model.evaluate(X, Y, verbose=0) == pytest.approx(mae, rel=1e-5)
+    fresh = tk.Sequential([tk.Input((3,)), L.Dense(1)])
+    fresh.compile("sgd")
+    assert fresh.loss is None

@@ -26,6 +26,7 @@ def compile_model(model: Any, arguments: dict[str, Any], auto_scale_loss: bool) 
     Raises:
         ValueError: see `Model.compile`.
     """
+    arguments = _with_former(model._compile_arguments, arguments)
     _check_execution(arguments)
     optimizer, loss = arguments["optimizer"], arguments["loss"]
     metrics, weighted_metrics = arguments["metrics"], arguments["weighted_metrics"]
@@ -68,6 +69,17 @@ def compile_model(model: Any, arguments: dict[str, Any], auto_scale_loss: bool) 
         _step_cache=StepCache(),
         _compile_arguments=arguments,
     )
+
+
+def _with_former(former: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with the loss and the metrics of the call before where this one has none."""
+    arguments = dict(arguments)
+    for names in (("loss", "loss_weights"), ("metrics", "weighted_metrics")):
+        # weights of losses mean nothing without these
+        deciding = names[:1] if names[0] == "loss" else names
+        if former is not None and all(arguments[name] is None for name in deciding):
+            arguments.update((name, former[name]) for name in names)
+    return arguments
 
 
 def _check_execution(arguments: dict[str, Any]) -> None:

@@ -150,10 +150,11 @@ class Trainer(Layer):
         Args:
             optimizer: name or `Optimizer`.
             loss: name, function or `Loss`; for several outputs a list, a dict by output names, or
-                a nest as the outputs are. `None` stands for no loss.
+                a nest as the outputs are. `None` stands for that of the last call, if there was
+                one.
             loss_weights: what the loss of each output counts, a number or nested alike.
             metrics: list of names, functions or metrics; for several outputs a list of lists, a
-                dict, or a nest as the outputs are.
+                dict, or a nest as the outputs are. Without any, those of the last call stay.
             weighted_metrics: the same, for metrics that take sample weights into account.
             run_eagerly: run each step operation by operation, never compiled.
             steps_per_execution: so many batches between calls of callbacks.
