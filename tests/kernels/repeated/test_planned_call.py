@@ -167,12 +167,27 @@ def test_weights_are_what_was_made_of_them(rng, make):
 
 def test_what_does_not_serve_is_left_to_the_other(make):
     repeating = make[1](lambda *operands: ("other", *operands))
-    assert repeating.call is None
     assert repeating(1, 2) == ("other", 1, 2)
-    repeating.call = lambda x: None if x < 0 else x
+    repeating.remember(lambda x: None if x < 0 else x)
     assert [repeating(-1), repeating(0), repeating(3)] == [("other", -1), 0, 3]
     with pytest.raises(TypeError):
         repeating(1, 2, 3)
+
+
+def test_calls_that_take_turns_are_remembered_and_the_oldest_of_many_forgotten(make):
+    asked = []
+
+    def first(size):
+        asked.append(size)
+        repeating.remember(lambda x: -x if x == size else None)
+        return -size
+
+    repeating = make[1](first)
+    for _ in range(3):
+        assert [repeating(size) for size in range(1, 9)] == list(range(-1, -9, -1))
+    assert asked == list(range(1, 9))
+    assert [repeating(9), repeating(2), repeating(1)] == [-9, -2, -1]
+    assert asked == [*range(1, 10), 1]
 
 
 def test_more_axes_than_plans_have_are_refused():

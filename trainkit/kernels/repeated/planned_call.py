@@ -166,10 +166,10 @@ def _view_of(value: Array, expected: CalledArray | KeptWeights) -> Array | None:
 
 
 def repeat_call(otherwise: Callable[..., Any]) -> Any:
-    """A function that does its attribute `call` if that serves, and `otherwise` if it does not.
+    """A function that does the first of some calls that serves, and `otherwise` where none does.
 
-    A planned call or any other function of the operands serves where its result is not `None`. At
-    first `call` is `None`: who does a first call sets it.
+    A planned call or any other function of the operands serves where its result is not `None`. Who
+    does a first call hands it to the method `remember`, which forgets the oldest of eight.
     """
     return native.NATIVE.Repeating(otherwise) if native.is_on() else Repeating(otherwise)
 
@@ -178,17 +178,23 @@ class Repeating:
     """`repeat_call` in Python.
 
     Args:
-        otherwise: what is done where the call does not serve.
+        otherwise: what is done where no call serves.
     """
 
-    __slots__ = ("_otherwise", "call")
+    __slots__ = ("_calls", "_otherwise")
 
     def __init__(self, otherwise: Callable[..., Any]) -> None:
         self._otherwise = otherwise
-        self.call: Callable[..., Any] | None = None
+        self._calls: tuple[Callable[..., Any], ...] = ()
+
+    def remember(self, call: Callable[..., Any]) -> None:
+        """Try `call` first from now on."""
+        self._calls = (call, *self._calls[:7])
 
     def __call__(self, *operands: Any) -> Any:
-        """The result of the one or the other."""
-        call = self.call
-        result = None if call is None else call(*operands)
-        return self._otherwise(*operands) if result is None else result
+        """The result of the first that serves."""
+        for call in self._calls:
+            result = call(*operands)
+            if result is not None:
+                return result
+        return self._otherwise(*operands)

@@ -80,13 +80,14 @@ class RepeatedConvolution:
         self, w: Windows, groups: int, x: Array, kernel: Array, bias: Any, epilogue: Epilogue | None
     ) -> Array | None:
         """The result, `None` where compiled kernels do not serve; further calls are as this one."""
-        self.calls.call = None
         rectifies, weights = self._rectifies, self._weights
         y = conv_tuned.forward(w, x, kernel, bias, rectifies, groups, weights, epilogue)
         if y is not None and (bias is None or bias.dtype is _F32):
             factor, shift, residual = (None,) * 3 if epilogue is None else epilogue[:3]
             operands = x, kernel, bias, factor, shift, residual
-            self.calls.call = self._call(w, groups, operands)
+            call = self._call(w, groups, operands)
+            if call is not None:
+                self.calls.remember(call)
         return y
 
     def _call(self, w: Windows, groups: int, operands: _Operands) -> Any:

@@ -55,7 +55,6 @@ class RepeatedProduct:
     def first(self, *operands: Any) -> Array | None:
         """The product by other weights or of other sizes, `None` where the body is to do it."""
         x, w, bias = (*operands, None)[:3]
-        self.calls.call = None
         if x.ndim < 2 or not x.flags.c_contiguous:
             return None
         rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
@@ -63,7 +62,9 @@ class RepeatedProduct:
         result = product(rows, w, start, self._rectifies, self._weights)
         if result is None:
             return None
-        self.calls.call = product_call(operands, w.shape[1], self._weights, self._limits)
+        call = product_call(operands, w.shape[1], self._weights, self._limits)
+        if call is not None:
+            self.calls.remember(call)
         return result if x.ndim == 2 else result.reshape(*x.shape[:-1], -1)
 
 

@@ -178,18 +178,31 @@ cdef class PlannedResult:
         read_shape(&self.view, new.view)
 
 
+cdef enum:
+    # Calls that are remembered: sizes of batches that take turns, and their ranges.
+    MOST_CALLS = 8
+
+
 @cython.final
 cdef class Repeating:
-    cdef public object call
+    cdef tuple calls
     cdef object otherwise
 
     def __init__(self, otherwise):
-        self.otherwise = otherwise
+        self.calls, self.otherwise = (), otherwise
+
+    def remember(self, call):
+        self.calls = (call, *self.calls[:MOST_CALLS - 1])
 
     def __call__(self, *operands):
-        call, result = self.call, None
-        if type(call) is PlannedCall:
-            result = (<PlannedCall>call).run(operands)
-        elif call is not None:
-            result = call(*operands)
-        return self.otherwise(*operands) if result is None else result
+        cdef Py_ssize_t i
+        cdef tuple calls = self.calls
+        for i in range(PyTuple_GET_SIZE(calls)):
+            call = <object>PyTuple_GET_ITEM(calls, i)
+            if type(call) is PlannedCall:
+                result = (<PlannedCall>call).run(operands)
+            else:
+                result = call(*operands)
+            if result is not None:
+                return result
+        return self.otherwise(*operands)
