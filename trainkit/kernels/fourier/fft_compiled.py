@@ -57,7 +57,7 @@ def _store_lines(source, some, count, target, line_bytes):
 
 @compiled(parallel=False, exact=True)
 def _pass(source, target, step, roots, factor, shift):
-    """Butterflies of one radix over a turned_end block."""
+    """Butterflies of one radix over a whole block."""
     radix, groups, together, first = step
     apart = groups * together * _ELEMENT
     for p in range(groups):

@@ -124,9 +124,7 @@ def transform(x: Array, axis: int, is_inverse: bool, factor: float) -> Array | N
     pool, parts, rooms = _work(x, blocks, n)
     y = np.empty(x.shape, _C64)
     source, target = owned(x).view(_F32).reshape(shape), y.view(_F32).reshape(shape)
-    run(
-        pool, parts, source, target, *passes, np.float32(factor), int(is_inverse), rooms
-    )  # fmt: skip
+    run(pool, parts, source, target, *passes, np.float32(factor), int(is_inverse), rooms)
     return y
 
 

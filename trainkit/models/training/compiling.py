@@ -73,13 +73,14 @@ def compile_model(model: Any, arguments: dict[str, Any], auto_scale_loss: bool) 
 
 def _with_former(former: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with the loss and the metrics of the call before where this one has none."""
-    arguments = dict(arguments)
-    for names in (("loss", "loss_weights"), ("metrics", "weighted_metrics")):
-        # weights of losses mean nothing without these
-        deciding = names[:1] if names[0] == "loss" else names
-        if former is not None and all(arguments[name] is None for name in deciding):
-            arguments.update((name, former[name]) for name in names)
-    return arguments
+    if former is None:
+        return arguments
+    names: tuple[str, ...] = ()
+    if arguments["loss"] is None:  # without which its weights mean nothing
+        names += ("loss", "loss_weights")
+    if arguments["metrics"] is None and arguments["weighted_metrics"] is None:
+        names += ("metrics", "weighted_metrics")
+    return {**arguments, **{name: former[name] for name in names}}
 
 
 def _check_execution(arguments: dict[str, Any]) -> None:
