@@ -12,8 +12,6 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
-import numpy as np
-
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, nest
@@ -50,6 +48,7 @@ from trainkit.graph.tracing.signature import (
     with_signature,
 )
 from trainkit.graph.tracing.traced_arguments import (
+    BESIDE_TENSORS,
     as_result,
     contents,
     fits,
@@ -71,8 +70,6 @@ _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
 
 
-_OTHERS = frozenset((tuple, np.ndarray))
-"""Types of arguments besides tensors for which calls look for a short key."""
 _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
 
 
@@ -214,7 +211,7 @@ class Function:
             return self.python_function(*args, **kwargs)
         if self._calls_replicas:
             return run_around_replicas(self.python_function, args, kwargs)
-        self._takes_others = self._takes_others or any(type(x) in _OTHERS for x in args)
+        self._takes_others = self._takes_others or any(type(x) in BESIDE_TENSORS for x in args)
         # 2. The graph of the complete key, traced now if there is none, or if it refers to tensors
         # of a trace that does not enclose this call.
         args, kwargs = self._arguments.canonical(args, kwargs)

@@ -37,6 +37,10 @@ def tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
     return tensors
 
 
+BESIDE_TENSORS = frozenset((tuple, np.ndarray))
+"""Types of arguments besides tensors that calls with a short key may have."""
+
+
 def short_key(args: tuple[Any, ...], arrays: list[Any]) -> Any:
     """What tells calls with plain tensors, arrays, tuples of them and `None` apart, at little cost.
 
