@@ -1,5 +1,8 @@
 """Calls by plans: what they check, what they fill in, in Python and in the compiled half."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -188,6 +191,32 @@ def test_calls_that_take_turns_are_remembered_and_the_oldest_of_many_forgotten(m
     assert asked == list(range(1, 9))
     assert [repeating(9), repeating(2), repeating(1)] == [-9, -2, -1]
     assert asked == [*range(1, 10), 1]
+
+
+def test_calls_that_hold_other_weights_are_forgotten(rng, make):
+    weights, repeating = PreparedWeights(), make[1](lambda *_: None)
+    x = floats(rng, 6, 2)
+
+    def remember(w):
+        while weights.strips(w, np.copy, "copy") is None:
+            pass
+        strips = weights.current(w, "copy")
+        operands = CalledArray((0,), (6, 2)), KeptWeights((1,), (6, 2), strips)
+        family = FakeFamily(lambda x, w, y: np.multiply(x, w, out=y))
+        new = NewArray(2, (6, 2), (6, 2))
+        repeating.remember(make[0](CallPlan(family, (), (None,) * 3, operands, new)))
+        return weakref.ref(strips)
+
+    repeating.remember(make[0](plan(row=False)))
+    first = remember(floats(rng, 6, 2))
+    assert first() is not None
+    w = floats(rng, 6, 2)
+    last = remember(w)
+    gc.collect()
+    assert first() is None
+    assert last() is not None
+    np.testing.assert_array_equal(repeating(x, w), x * w)
+    np.testing.assert_array_equal(repeating(x.reshape(2, 3, 2), None), 2 * x.reshape(2, 3, 2))
 
 
 def test_more_axes_than_plans_have_are_refused():

@@ -100,14 +100,18 @@ def plan_call(plan: CallPlan) -> Callable[..., Array | None]:
 class PlannedCall:
     """`plan_call` in Python.
 
+    Attributes:
+        strips: what holds the weights, `None` where each call brings them.
+
     Args:
         plan: the plan.
     """
 
-    __slots__ = ("_plan",)
+    __slots__ = ("_plan", "strips")
 
     def __init__(self, plan: CallPlan) -> None:
         self._plan = plan
+        self.strips = _strips_of(plan)
 
     def __call__(self, *operands: Array | None) -> Array | None:
         """The result, `None` for operands that the plan does not have."""
@@ -143,6 +147,11 @@ class PlannedCall:
         return result
 
 
+def _strips_of(plan: CallPlan) -> Any:
+    """What holds the weights of a plan, `None` where each call brings them."""
+    return next((x.strips for x in plan.operands if isinstance(x, KeptWeights)), None)
+
+
 def _view_of(value: Array, expected: CalledArray | KeptWeights) -> Array | None:
     """What the kernel takes for an operand, `None` for one that the plan does not have."""
     if isinstance(expected, KeptWeights):
@@ -169,7 +178,8 @@ def repeat_call(otherwise: Callable[..., Any]) -> Any:
     """A function that does the first of some calls that serves, and `otherwise` where none does.
 
     A planned call or any other function of the operands serves where its result is not `None`. Who
-    does a first call hands it to the method `remember`, which forgets the oldest of eight.
+    does a first call hands it to the method `remember`, which forgets the oldest of eight, and what
+    holds strips of other weights: those of a variable that was assigned never come again.
     """
     return native.NATIVE.Repeating(otherwise) if native.is_on() else Repeating(otherwise)
 
@@ -189,7 +199,11 @@ class Repeating:
 
     def remember(self, call: Callable[..., Any]) -> None:
         """Try `call` first from now on."""
-        self._calls = (call, *self._calls[:7])
+        strips = getattr(call, "strips", None)
+        others = self._calls
+        if strips is not None:
+            others = tuple(x for x in others if getattr(x, "strips", None) in (None, strips))
+        self._calls = (call, *others[:7])
 
     def __call__(self, *operands: Any) -> Any:
         """The result of the first that serves."""

@@ -82,12 +82,17 @@ cdef class PlannedCall:
     cdef tuple operands, fresh_positions, scratch
     cdef Shape result, result_view
     cdef Py_ssize_t result_position
+    cdef readonly object strips
 
     def __init__(self, plan, owned):
         self.key, self.find, self.owned = plan.key, plan.family.find, owned
         self.ready = plan.family._ready
         self.arguments = list(plan.arguments)
         self.operands = tuple([None if x is None else PlannedOperand(x) for x in plan.operands])
+        self.strips = None
+        for operand in self.operands:
+            if operand is not None and (<PlannedOperand>operand).strips is not None:
+                self.strips = (<PlannedOperand>operand).strips
         self.fresh_positions, self.tell = plan.fresh or ((), None)
         read_shape(&self.result, plan.result.shape)
         read_shape(&self.result_view, plan.result.view)
@@ -192,7 +197,11 @@ cdef class Repeating:
         self.calls, self.otherwise = (), otherwise
 
     def remember(self, call):
-        self.calls = (call, *self.calls[:MOST_CALLS - 1])
+        strips = getattr(call, "strips", None)
+        others = self.calls
+        if strips is not None:
+            others = tuple([x for x in others if getattr(x, "strips", None) in (None, strips)])
+        self.calls = (call, *others[:MOST_CALLS - 1])
 
     def __call__(self, *operands):
         cdef Py_ssize_t i
