@@ -114,9 +114,10 @@ class Caller:
                 with ExitStack() as stack:
                     stack.enter_context(trace_state.silence())
                     stack.enter_context(eval_shape.eagerly())
+                    stack.enter_context(trace_state.acting_for_graph())
                     stack.enter_context(_ON_CPU)
                     return self.function(*arguments)
-            with _ON_CPU:
+            with _ON_CPU, trace_state.acting_for_graph():
                 return self.function(*arguments)
         finally:
             DRAWS.draws = before

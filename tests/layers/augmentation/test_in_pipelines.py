@@ -221,9 +221,72 @@ def test_dtypes_of_layers_that_do_nothing_are_those_of_keras(name):
         result = layer(ints, training=False)
         assert result.dtype == ("float32" if name in _CASTS else dtype)
         np.testing.assert_array_equal(result, ints)
-        if name != "RandomGrayscale":
+        if name not in ("RandomGrayscale", "RandomBrightness"):
             assert layer(ints, training=True).dtype == "float32"
     assert layer(IMAGES.astype("float32"), training=False).dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize(("share", "added"), [(0.2, 51), (-0.3, -76), (1.0, 255)])
+def test_brightness_of_integers_is_of_integers_and_does_not_wrap_around(dtype, share, added):
+    ints = np.arange(192).reshape(1, 8, 8, 3).astype(dtype)
+    result = layers.RandomBrightness((share, share))(ints, training=True)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, np.clip(ints.astype("int64") + added, 0, 255))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: layers.Resizing(4, 5),
+        lambda: layers.RandomGrayscale(1.0),
+        lambda: layers.RandomBrightness((0.2, 0.2)),
+        lambda: layers.RandomContrast(0.0),
+        lambda: layers.ContrastLimitedAdaptiveHistogramEqualization(),
+    ],
+)
+def test_integers_are_cast_in_graphs_data_sets_and_compiled_steps(make):
+    """As Keras does on TensorFlow: what comes of uint8 has fractions there."""
+    ints = IMAGES.astype("uint8")
+    want = make()(ints.astype("float32"), training=True).numpy()
+    layer = make()
+    traced = tk.function(lambda x: layer(x, training=True))(ints)
+    data = tk.data.Dataset.from_tensor_slices(ints).batch(12).map(make())
+    assert data.element_spec.dtype == traced.dtype == "float32"
+    for result in (traced, next(iter(data))):
+        np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-3)
+    inputs = tk.Input((10, 12, 3), dtype="uint8")
+    model = tk.Model(inputs, make()(inputs))
+    assert model.output.dtype == "float32"
+    model.compile(run_eagerly=False)
+    idle = make()(ints.astype("float32"), training=False).numpy()
+    for count in (12, 12, 12, 5):  # eagerly at first, then by a graph
+        result = model.predict(ints[:count], batch_size=4, verbose=0)
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, idle[:count], rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_integers_stay_in_python_functions_of_data_sets_and_graphs(compiled):
+    ints, layer = IMAGES.astype("uint8"), layers.Resizing(4, 5)
+    want = layer(ints).numpy()
+
+    def resize(x):
+        return tk.py_function(layer, [x], tk.TensorSpec((12, 4, 5, 3), "uint8"))
+
+    data = tk.data.Dataset.from_tensors(ints).map(resize)
+    np.testing.assert_array_equal(next(iter(data)), want)
+    np.testing.assert_array_equal(tk.function(resize)(ints) if compiled else resize(ints), want)
+
+
+def test_integers_and_texts_beside_images_in_a_data_set():
+    data = tk.data.Dataset.from_tensors(
+        {"images": IMAGES.astype("uint8"), "labels": LABELS.astype("int32"), "name": "a"}
+    )
+    element = next(iter(data.map(layers.RandomFlip(seed=1))))
+    assert [element[key].dtype.name for key in ("images", "labels", "name")] == [
+        "float32", "float32", "string",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "uint8"])

@@ -107,11 +107,13 @@ class _Eager:
     """Suspends the traces of this thread while the block runs."""
 
     def __enter__(self) -> None:
-        self._kept = trace_state.THREAD.traces
-        trace_state.THREAD.traces = []
+        thread = trace_state.THREAD
+        self._kept = (thread.traces, thread.acts_for_graph)
+        thread.traces, thread.acts_for_graph = [], False
 
     def __exit__(self, *exc: object) -> None:
-        trace_state.THREAD.traces = self._kept
+        thread = trace_state.THREAD
+        thread.traces, thread.acts_for_graph = self._kept
 
 
 def eagerly() -> _Eager:

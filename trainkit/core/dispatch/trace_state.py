@@ -60,12 +60,15 @@ class _ThreadState(threading.local):
         making: hears of each variable that is made there while a function is traced, by its name;
             also of those that come while the traces are suspended.
         made: gets each variable that was made there.
+        acts_for_graph: whether operations that run there at once stand for those of a graph, as in
+            functions of data sets and in early steps of `fit`; see `acting_for_graph`.
     """
 
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.making: Callable[[str], None] | None = None
         self.made: Callable[[Any], None] | None = None
+        self.acts_for_graph = False
 
 
 THREAD = _ThreadState()
@@ -199,6 +202,38 @@ def silence() -> _Silence:
     ...     pass
     """
     return _Silence()
+
+
+class _Acting:
+    """Sets `THREAD.acts_for_graph` while the block runs."""
+
+    __slots__ = ("_before", "_value")
+
+    def __init__(self, value: bool) -> None:
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._before, THREAD.acts_for_graph = THREAD.acts_for_graph, self._value
+
+    def __exit__(self, *exc: object) -> None:
+        THREAD.acts_for_graph = self._before
+
+
+def acting_for_graph(value: bool = True) -> _Acting:
+    """Make a context in which operations that run at once stand for those of a graph, or do not.
+
+    Layers that give another dtype in graphs, as some of Keras's do, give that there, too.
+
+    >>> with acting_for_graph():
+    ...     THREAD.acts_for_graph
+    True
+    """
+    return _Acting(value)
+
+
+def is_graph_or_acts_for_one() -> bool:
+    """Whether a graph is being traced in this thread, or what runs there stands for one."""
+    return THREAD.acts_for_graph or current_graph() is not None
 
 
 def current_trace() -> Any:

@@ -363,7 +363,8 @@ def _run_call(
 ) -> list[Any]:
     """The results of a call now."""
     values = [convert_to_tensor(x) for x in inp]
-    result = func(*([x.numpy() for x in values] if of_arrays else values))
+    with trace_state.acting_for_graph(False):
+        result = func(*([x.numpy() for x in values] if of_arrays else values))
     items = _items(result, len(announced), getattr(func, "__name__", "the function"))
     tensors = [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
     if _SESSION.learns:

@@ -285,6 +285,9 @@ class RandomImageLayer(ImageLayer):
     _leaves_idle_integers = False
     """Whether images of integers keep their dtype where the layer does nothing, as in Keras."""
 
+    _augments_integers = False
+    """Whether they keep it while training, too."""
+
     def __init__(self, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
@@ -317,6 +320,10 @@ class RandomImageLayer(ImageLayer):
         is_idle = not training or transformation is None
         if is_idle and self._leaves_idle_integers:
             return images
+        if not is_idle and self._augments_integers and images.dtype.is_integer:
+            # a sum of bytes would wrap around before it is clipped
+            changed = self._augment(ops.cast(images, "int64"), transformation)
+            return ops.cast(changed, images.dtype)
         images = ops.cast(images, self.compute_dtype)
         if is_idle:
             return images

@@ -13,7 +13,8 @@ from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLaye
 class RandomBrightness(RandomImageLayer):
     """Images lighter or darker: a share of the value range is added to all pixels of an image.
 
-    Shapes: see `ImageLayer`; labels, boxes and masks stay.
+    Images of integers stay integers where the layer is called eagerly; what is added is cut off to
+    a whole number. Shapes: see `ImageLayer`; labels, boxes and masks stay.
 
     Args:
         factor: the share, f for [-f, f], or (low, high), within [-1, 1].
@@ -29,6 +30,7 @@ class RandomBrightness(RandomImageLayer):
     """
 
     _leaves_idle_integers = True
+    _augments_integers = True
 
     def __init__(
         self, factor: Any, value_range: Any = (0, 255), seed: Seed | None = None, **kwargs: Any

@@ -79,10 +79,12 @@ class CompiledStep:
 
     def __call__(self, data: Any) -> Any:
         """One step on a batch."""
-        if self._function is None or functions_run_eagerly() or trace_state.THREAD.traces:
+        if functions_run_eagerly() or trace_state.THREAD.traces:
             return self._step(data)
+        if self._function is None:
+            return self._step_eagerly(data)
         if REPLICAS and replicas.follows_in_process():
-            return (self._function if self._compiles else self._step)(data)
+            return (self._function if self._compiles else self._step_eagerly)(data)
         self._compiles = False
         if self._calls > self._first_eager and self._changes != (
             CHANGES.attributes,
@@ -93,22 +95,27 @@ class CompiledStep:
             return self._run_early(data)
         if self.eager_steps:
             self.eager_steps -= 1
-            return self._step(data)
+            return self._step_eagerly(data)
         if self._calls == self._first_eager:
             self._calls += 1
             if not self._trace(data, stacklevel=5):
-                return self._step(data)
+                return self._step_eagerly(data)
         if self._parts is not None:
             if next(self._parts, _DONE) is not _DONE:
-                return self._step(data)
+                return self._step_eagerly(data)
             self._parts = None
         self._compiles = True
         return self._function(data)
 
+    def _step_eagerly(self, data: Any) -> Any:
+        """One step, operation by operation, whose values have the dtypes that the graph's have."""
+        with trace_state.acting_for_graph():
+            return self._step(data)
+
     def _run_early(self, data: Any) -> Any:
         """One of the steps that run operation by operation at first."""
         began = time.perf_counter()
-        result = self._step(data)
+        result = self._step_eagerly(data)
         self._calls += 1
         self._eager_seconds += time.perf_counter() - began
         if REPLICAS:  # they trace after the same number of steps, so no clock decides for them
