@@ -10,12 +10,7 @@ from trainkit.core.variable import Variable
 
 
 def tree_html(title: str, root: Trackable) -> Html:
-    """The parts of `root`, each where it stands first; variables with shape and dtype.
-
-    Args:
-        title: the text above.
-        root: a checkpoint.
-    """
+    """The parts of `root`, each where it stands first; variables with shape and dtype."""
     return tag("div", tag("b", title), _parts(root, {id(root)}))
 
 

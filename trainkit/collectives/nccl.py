@@ -87,11 +87,7 @@ class NcclSums:
 
 
 def takes(array: Any) -> bool:
-    """Whether NCCL adds up the array: it has the dtype, and the array is in one piece.
-
-    Args:
-        array: of a GPU.
-    """
+    """Whether NCCL adds up the array: it has the dtype, and the array is in one piece."""
     return array.dtype in _TYPES and bool(array.flags.c_contiguous)
 
 
@@ -111,12 +107,7 @@ def start_sum(nccl: Any, communicator: Any, array: Any, reduction: str, stream: 
 
 
 def nccl_type(nccl: Any, array: Any) -> Any:
-    """NCCL's number for the dtype of an array.
-
-    Args:
-        nccl: CuPy's module.
-        array: which NCCL takes.
-    """
+    """NCCL's number for the dtype of an array."""
     return getattr(nccl, _TYPES[array.dtype])
 
 

@@ -47,12 +47,7 @@ def in_pass(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class InnerStage(Piped):
-    """A pass over a data set that was made of an element, whose functions have draws of their own.
-
-    Args:
-        source: the pass.
-        number: of the element.
-    """
+    """A pass over a data set that an element made, whose functions have draws of their own."""
 
     def __init__(self, source: Stage, number: int) -> None:
         super().__init__(source)

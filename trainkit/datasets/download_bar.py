@@ -14,9 +14,6 @@ _MEGABYTE = 1e6
 class DownloadBar:
     """A bar on a terminal or in a notebook, and one line at the end elsewhere; for pooch.
 
-    Args:
-        name: of the file.
-
     Attributes:
         total: bytes of the file; 0 if the server does not say.
     """

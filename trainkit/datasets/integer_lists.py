@@ -38,9 +38,6 @@ _LONGEST_TEXT = 64
 def check_instructions(data: bytes) -> None:
     """Refuse a pickle that does more than make lists of numbers, or says sizes it does not have.
 
-    Args:
-        data: the pickle.
-
     Raises:
         ValueError: it does; nothing of it has been run.
     """

@@ -25,11 +25,7 @@ class CompiledSteps:
         self._made: dict[Any, dict[tuple[int, ...], tuple[Function, list[Any]]]] = {}
 
     def of(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The traced function of a function; what is no function of Python is given back.
-
-        Args:
-            fn: of the user.
-        """
+        """The traced function of a function; what is no function of Python is given back."""
         if isinstance(fn, Function | BoundFunction):
             return fn
         plain = fn.__func__ if isinstance(fn, types.MethodType) else fn

@@ -268,11 +268,7 @@ class MirroredStrategy(Strategy):
 
     @contextmanager
     def on_replica(self, rank: int) -> Iterator[None]:
-        """Context in which a replica makes tensors, and launches kernels, on its device.
-
-        Args:
-            rank: the replica's number.
-        """
+        """Context in which a replica makes tensors, and launches kernels, on its device."""
         with super().scope(), devices.device(self.devices[rank]):
             yield
 

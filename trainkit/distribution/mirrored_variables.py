@@ -261,11 +261,7 @@ class ScopedCopies(VariableScope):
 
 
 class CopiesByTurn:
-    """Lets variables follow the turns of replicas, while graphs of these run.
-
-    Args:
-        copies: of each replica.
-    """
+    """Lets variables follow the turns of replicas, while graphs of these run."""
 
     def __init__(self, copies: Sequence[ScopedCopies]) -> None:
         self._copies = copies

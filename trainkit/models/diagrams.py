@@ -42,11 +42,7 @@ class Shown(NamedTuple):
 
 
 class DotGraph:
-    """A graph in Graphviz's language.
-
-    Args:
-        text: the graph.
-    """
+    """A graph in Graphviz's language."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -11,11 +11,7 @@ _HEAD = ("Layer (type)", "Output Shape", "Param #", "Trained")
 
 
 def model_html(model: Any) -> Html:
-    """The layers of a model with their shapes and numbers of weights, and the sums.
-
-    Args:
-        model: built or not.
-    """
+    """The layers of a model with their shapes and numbers of weights, and the sums."""
     kind = type(model).__name__
     return tag(
         "div",

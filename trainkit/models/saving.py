@@ -128,11 +128,7 @@ def save_model(
 
 @contextmanager
 def written_once(model: Any) -> Iterator[bool]:
-    """Context to save a model in; it says whether this is the process that writes.
-
-    Args:
-        model: what is saved.
-    """
+    """Context to save a model in; it says whether this is the process that writes."""
     strategy = getattr(model, "distribute_strategy", None)
     if strategy is None or strategy.num_replicas_in_sync == 1:
         yield True

@@ -40,10 +40,6 @@ class OnnxGraph(Layer):
     """The graph of an ONNX file, as a layer.
 
     Its weights have the names and shapes that they have in the file.
-
-    Args:
-        parts: the graph.
-        parameters: its weights.
     """
 
     def __init__(self, parts: GraphParts, parameters: list[Variable], **kwargs: Any) -> None:

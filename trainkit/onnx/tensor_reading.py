@@ -137,11 +137,7 @@ def _halves(values: Any, count: int, name: str) -> Any:
 
 
 class ExternalFolder:
-    """The folder of an ONNX file, where values of its tensors may lie in other files.
-
-    Args:
-        path: of the folder.
-    """
+    """The folder of an ONNX file, where values of its tensors may lie in other files."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -50,22 +50,12 @@ def _set_shape(tensor: Any, data_type: int, shape: Sequence[int]) -> None:
 
 
 def message_field(number: int, content: bytes) -> bytes:
-    """A field of a protocol buffer that holds bytes, a string or a message.
-
-    Args:
-        number: of the field.
-        content: serialized.
-    """
+    """A field of a protocol buffer that holds bytes, a string or a message."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def number_field(number: int, value: int) -> bytes:
-    """A field of a protocol buffer that holds a whole number, 0 or more.
-
-    Args:
-        number: of the field.
-        value: what it holds.
-    """
+    """A field of a protocol buffer that holds a whole number, 0 or more."""
     return varint(number << 3) + varint(value)
 
 

@@ -188,9 +188,6 @@ class SymbolicGraph:
 
         None if it takes none, if it is not known, or if the order does not matter.
 
-        Args:
-            layer: of the tree.
-
         Raises:
             UnimplementedError: it takes several values side by side, of which one is such.
         """

@@ -57,11 +57,7 @@ class _ArrayRecord:
 
 
 def is_flax(head: bytes) -> bool:
-    """Whether a file starts as Flax's do: with a map whose first key is a text.
-
-    Args:
-        head: its first bytes.
-    """
+    """Whether a file starts as Flax's do: with a map whose first key is a text."""
     if not head or not (0x81 <= head[0] <= 0x8F or head[0] in (0xDE, 0xDF)):
         return False
     key = {0xDE: 3, 0xDF: 5}.get(head[0], 1)

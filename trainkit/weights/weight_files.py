@@ -300,11 +300,7 @@ class SafetensorsTable(_ReadTable):
 
 
 class ForeignTable(_ReadTable):
-    """The arrays of an `.npz` or HDF5 file.
-
-    Args:
-        path: the file.
-    """
+    """The arrays of an `.npz` or HDF5 file."""
 
     def __init__(self, path: str) -> None:
         self._stack = ExitStack()

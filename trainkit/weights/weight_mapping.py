@@ -333,12 +333,7 @@ class WeightMapping:
 
 
 def fitting_form(recipe: Recipe, module: SourceModule) -> list[Slot] | None:
-    """The slots of a layer whose names and shapes a module has, None if it has others.
-
-    Args:
-        recipe: of the layer.
-        module: with its parameters.
-    """
+    """The slots of a layer whose names and shapes a module has, None if it has others."""
     for form in recipe.forms:
         if signature_of(form, recipe.is_reverse) == module.signature:
             return form
@@ -346,11 +341,7 @@ def fitting_form(recipe: Recipe, module: SourceModule) -> list[Slot] | None:
 
 
 def expected(recipe: Recipe) -> str:
-    """Names and shapes that a module for a layer would have.
-
-    Args:
-        recipe: of the layer.
-    """
+    """Names and shapes that a module for a layer would have."""
     form = recipe.forms[0] if recipe.forms else []
     pairs = {p: s for slot in form for p, s in zip(slot.params, slot.shapes, strict=True)}
     return _shown(pairs)

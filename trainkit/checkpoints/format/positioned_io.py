@@ -125,9 +125,6 @@ class H5Stream(io.RawIOBase):
     of it, where something is read or the file's size is asked for, or in `check`.
     Once a write has failed the rest is dropped, so that HDF5 can still close the file it believes
     in; the failure is kept in `error`.
-
-    Args:
-        fd: stays open.
     """
 
     def __init__(self, fd: int) -> None:
@@ -242,9 +239,6 @@ class H5Source(H5Stream):
     h5py tells HDF5 nothing of a read that falls short, so HDF5 would take whatever its memory held
     for a part of the file. It asks for bytes beyond the end when a place is so large that place and
     size together begin at 0 again; its own check passes that.
-
-    Args:
-        fd: stays open.
 
     Attributes:
         allowance: how many bytes may still be read; None for as many as HDF5 likes.

@@ -137,9 +137,6 @@ def is_legacy(path: str) -> bool:
 class LegacyFile:
     """A file of this layout, open for reading and checked; a context that closes it.
 
-    Args:
-        path: the file.
-
     Raises:
         NotFoundError: there is no such file.
         CheckpointError: it is damaged or hostile.

@@ -51,11 +51,7 @@ def has_expressions(program: FlatProgram) -> bool:
 
 
 def flat_kernel(program: FlatProgram) -> str:
-    """The text of a module whose function `@run` does a program with all weights that it is given.
-
-    Args:
-        program: one that `has_expressions`.
-    """
+    """The text of a module whose function `@run` does a program with all weights it is given."""
     module = ModuleText(
         f"@{ARRAY_TYPE} = external global ptr",
         "declare noalias ptr @malloc(i64)",

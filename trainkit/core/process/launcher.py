@@ -55,11 +55,7 @@ _LAUNCHERS = (
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Launch | None:
-    """What the launcher of this process said; `None` if it was started alone.
-
-    Args:
-        environment: variables by name.
-    """
+    """What the launcher of this process said; `None` if it was started alone."""
     names = _names_of(environment)
     if names is None or int(environment[names.size]) < 2:
         return None
@@ -107,9 +103,6 @@ def others_started(environment: Mapping[str, str] = os.environ) -> str:
     """Who started this process with others in a way that is not served, in words; or nothing.
 
     Each of these processes would train alone, on all of the data, and write the same files.
-
-    Args:
-        environment: variables by name.
     """
     for by, rank, size in _OTHER_LAUNCHERS:
         count = environment.get(size, "")

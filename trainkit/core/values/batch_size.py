@@ -60,9 +60,6 @@ def of_batch(shape: Any) -> Any:
     """`shape` with a `BatchSize`, if it is that of the rows of this thread's replica.
 
     Two batches that are joined, as real and made images are, have one as well.
-
-    Args:
-        shape: a `TensorShape`.
     """
     stack = _THREAD.stack
     sizes = tuple(shape) if stack and shape.rank else ()
@@ -91,11 +88,7 @@ def marked(shape: Any, frame: Any = None) -> Any:
 
 
 def unmarked(shape: Any) -> Any:
-    """`shape` without a `BatchSize`: that of a weight, whatever its sizes.
-
-    Args:
-        shape: a `TensorShape`.
-    """
+    """`shape` without a `BatchSize`: that of a weight, whatever its sizes."""
     if not shape.rank or type(shape[0]) is not BatchSize:
         return shape
     sizes = tuple(shape)

@@ -77,12 +77,7 @@ class ShuffleNode(DatasetOp):
 
 
 class SameShuffleNode(ShuffleNode):
-    """The shuffle of another pipeline, whose passes it counts, over a source of as many elements.
-
-    Args:
-        node: the shuffle.
-        source: gives the elements.
-    """
+    """Another pipeline's shuffle, whose passes it counts, over a source of as many elements."""
 
     _untracked = frozenset({"node"})
     node: ShuffleNode

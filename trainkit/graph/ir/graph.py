@@ -139,11 +139,7 @@ class Graph(NodeList):
         return node
 
     def hasten(self, node: Node) -> None:
-        """Let a node that was just added run as soon as its inputs are there.
-
-        Args:
-            node: the last one.
-        """
+        """Let a node that was just added run as soon as its inputs are there."""
         assert self.nodes.pop() is node
         inputs = {x.node for x in node.inputs if isinstance(x, GraphTensor)}
         at = len(self.nodes)

@@ -53,13 +53,7 @@ def _block_size(q: Array, k: Array) -> tuple[int, int]:
 
 
 class _ScoreMemory:
-    """Memory for the scores of any block: blocks differ, and a pool would keep some of each size.
-
-    Args:
-        xp: CuPy.
-        q: queries by head.
-        k: keys by head.
-    """
+    """Memory for the scores of any block: blocks differ, and a pool would keep each size."""
 
     def __init__(self, xp: Any, q: Array, k: Array) -> None:
         samples, rows = _block_size(q, k)

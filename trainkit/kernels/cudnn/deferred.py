@@ -55,11 +55,7 @@ def set_mode(name: str) -> None:
 
 
 class CudnnModule:
-    """Stands for a module of this folder: its functions give `None` where cuDNN is not used.
-
-    Args:
-        name: of the module.
-    """
+    """Stands for a module of this folder: its functions give `None` where cuDNN is not used."""
 
     def __init__(self, name: str) -> None:
         self._module = DeferredModule(name)

@@ -154,11 +154,7 @@ def library(xp: Any) -> Any:
 
 
 class Cublas:
-    """A handle of cuBLAS, for one thread and the GPU that is current when it is made.
-
-    Args:
-        xp: CuPy.
-    """
+    """A handle of cuBLAS, for one thread and the GPU that is current when it is made."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp

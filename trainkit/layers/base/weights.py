@@ -22,11 +22,7 @@ _PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
 
 
 class StateLock:
-    """Whether a layer may still be given weights and layers: not once it is built.
-
-    Args:
-        layer: the layer.
-    """
+    """Whether a layer may still be given weights and layers: not once it is built."""
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
@@ -188,9 +184,6 @@ class WeightHolder(Trackable):
 
     def load_own_variables(self, store: Any) -> None:
         """Take the variables that this layer holds itself from what `save_own_variables` made.
-
-        Args:
-            store: arrays by name.
 
         Raises:
             ValueError: it has more or fewer, or one of another shape; nothing is changed then.

@@ -79,11 +79,7 @@ def drop_weight(layer: Any, name: str) -> None:
 
 
 class HeldWeight:
-    """A name in Keras's code for the variable that is kept as an attribute.
-
-    Args:
-        attribute: its name.
-    """
+    """A name in Keras's code for the variable that is kept as an attribute."""
 
     def __init__(self, attribute: str) -> None:
         self.held = attribute

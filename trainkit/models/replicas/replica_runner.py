@@ -226,12 +226,7 @@ def _is_shared(variable: Variable, path: tuple[str, ...]) -> bool:
 
 
 def runner_of(model: Any, mode: str) -> ReplicaRunner | None:
-    """What runs the executions of a loop; `None` where the model is trained by one replica.
-
-    Args:
-        model: the model.
-        mode: see `ReplicaRunner`.
-    """
+    """What runs the executions of a loop; `None` where the model is trained by one replica."""
     strategy = model.distribute_strategy
     return None if has_one_replica(strategy) else ReplicaRunner(model, strategy, mode)
 

@@ -63,11 +63,7 @@ def make_alike(model: Any, group: ProcessGroup) -> bool:
 
 
 def all_variables(model: Any) -> list[Variable]:
-    """The variables of a model, of its optimizer, and of random operations without a seed.
-
-    Args:
-        model: built or not.
-    """
+    """The variables of a model, of its optimizer, and of random operations without a seed."""
     variables = list(model.variables)
     if model.optimizer is not None:
         variables += list(model.optimizer.variables)
@@ -146,11 +142,7 @@ class SharedState:
         self._sums = TreeSum(self.group, self._count, np.float64, "the metrics of a step")
 
     def begin_turn(self, rank: int) -> None:
-        """Before the first batch of a replica.
-
-        Args:
-            rank: its number.
-        """
+        """Before the first batch of a replica."""
         self._without_rows = None
         if rank:
             for variable in self.counted:

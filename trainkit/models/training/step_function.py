@@ -131,12 +131,7 @@ class CompiledStep:
         return result
 
     def _trace(self, data: Any, stacklevel: int) -> bool:
-        """Make the graph of the step; where that fails a warning says why, and there is none.
-
-        Args:
-            data: a batch.
-            stacklevel: of the warning.
-        """
+        """Make the graph of the step; where that fails a warning says why, and there is none."""
         try:
             concrete = self._function.get_concrete_function(data)
         except Exception as error:
@@ -196,11 +191,7 @@ class OwnTrainStep(CompiledStep):
 
 
 def own_step_run_eagerly(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A `train_step` of the user's that is never compiled, in which augmentation is on.
-
-    Args:
-        step: the bound method.
-    """
+    """A `train_step` of the user's that is never compiled, in which augmentation is on."""
 
     def run(data: Any) -> Any:
         with fitting():

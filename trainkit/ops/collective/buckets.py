@@ -178,9 +178,5 @@ def finish(ticket: Tensor, tensors: list[Tensor]) -> list[Tensor]:
 
 
 def abandon(ticket: Tensor) -> None:
-    """Forget sums that have begun, which nobody will wait for.
-
-    Args:
-        ticket: what `begin` gave.
-    """
+    """Forget sums that have begun, which nobody will wait for."""
     _UNDER_WAY.pop(int(ticket), None)

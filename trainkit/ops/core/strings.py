@@ -88,12 +88,7 @@ def text_like(name: str) -> Callable[[Bound], Spec]:
 
 
 def typed_like(name: str, dtype: str) -> Callable[[Bound], Spec]:
-    """Gives the spec of a dtype, of the shape of the argument `name`.
-
-    Args:
-        name: of an argument.
-        dtype: of the result.
-    """
+    """Gives the spec of a dtype, of the shape of the argument `name`."""
     return lambda a: like(a[name], dtype)
 
 
@@ -546,9 +541,5 @@ def single_text(x: Any, what: str) -> bytes:
 
 
 def listed(texts: list[Any]) -> Tensor:
-    """Texts as a tensor (n,).
-
-    Args:
-        texts: bytes or text.
-    """
+    """Texts as a tensor (n,)."""
     return convert_to_tensor(texts, dtype=dtypes.string)

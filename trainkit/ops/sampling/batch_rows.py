@@ -120,9 +120,5 @@ def along_batch(seed: Any) -> Any:
 
 
 def at_once(seed: Any) -> Any:
-    """`seed` for a draw that all rows share, undoing `along_batch`.
-
-    Args:
-        seed: what `along_batch` gave.
-    """
+    """`seed` for a draw that all rows share, undoing `along_batch`."""
     return AlongBatch(seed.seed, None) if isinstance(seed, AlongBatch) else seed

@@ -293,11 +293,7 @@ class PeriodRule:
         return run
 
     def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
-        """The same of symbols, by operations for each weight.
-
-        Args:
-            inputs: what `results` takes.
-        """
+        """The same of symbols, by operations for each weight."""
         numbers, totals = inputs[: self.n_numbers], inputs[self.n_numbers :: 2]
         results = []
         for total, grad in zip(totals, inputs[self.n_numbers + 1 :: 2], strict=True):

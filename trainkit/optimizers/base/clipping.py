@@ -77,11 +77,7 @@ class ClippingRule:
         return lambda *arrays: list(self.results(np, arrays))
 
     def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
-        """The same of symbols, by operations for each gradient.
-
-        Args:
-            inputs: what `results` takes.
-        """
+        """The same of symbols, by operations for each gradient."""
         return clip_gradients(ops, list(inputs[self.n_numbers :]), self._limits)
 
 

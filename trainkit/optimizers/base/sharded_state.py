@@ -50,11 +50,7 @@ def owners_of(sizes: Sequence[int], count: int) -> list[int]:
 
 
 def sharded_state(optimizer: Optimizer) -> ShardedState | None:
-    """How the state of `optimizer` is shared out in the replica that this thread is in, if it is.
-
-    Args:
-        optimizer: any.
-    """
+    """How the state of `optimizer` is shared out in the replica of this thread, if it is."""
     replica = replicas.among_others()
     if replica is None or not replica.shards_state:
         return None

@@ -79,12 +79,7 @@ class WeightUpdate:
     # ------------------------------------------------------------------ on arrays
 
     def results(self, xp: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The new weight and slots of each member, in memory of their own.
-
-        Args:
-            xp: NumPy or CuPy.
-            arrays: what `update_weights` takes.
-        """
+        """The new weight and slots of each member, in memory of their own."""
         scalars, active, members = self._split(arrays)
         if active is not None and not active:
             return tuple(x for member in members for i, x in enumerate(member) if i != 1)
@@ -201,11 +196,7 @@ class WeightUpdate:
     # ------------------------------------------------------------------ as operations
 
     def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
-        """What `update_weights` gives on symbols, by an operation for each step of the rule.
-
-        Args:
-            inputs: what `update_weights` takes.
-        """
+        """What `update_weights` gives on symbols, by an operation for each step of the rule."""
         scalars, active, members = self._split(inputs)
         updated = functools.partial(update_by_operations, self._program, scalars, active)
         calls = CopiedCalls(trace_state.current_trace())

@@ -43,9 +43,6 @@ def ending_text(facts: dict[str, Any]) -> str:
 def run_facts(run: JournaledRun) -> dict[str, Any]:
     """What is said of a run in a table, ready for JSON but for NaN and infinity.
 
-    Args:
-        run: it.
-
     Returns:
         `folder`, `id`, `started`, `ending`, `error`, `resumed_after`, `epochs`, `epochs_planned`,
         `steps`, `steps_planned`, `seconds`, `waited`, `steps_per_second` of the last ones, `loss`
