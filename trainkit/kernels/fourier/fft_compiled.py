@@ -60,27 +60,11 @@ def _pass(source, target, step, roots, factor, shift):
     """Butterflies of one radix over a whole block."""
     radix, groups, together, first = step
     apart = groups * together * _ELEMENT
+    is_last = np.int64(groups == 1)  # whose roots are 1
     for p in range(groups):
         at, to = source + p * together * _ELEMENT, target + p * radix * together * _ELEMENT
         root = roots + 8 * (first + p * (radix - 1))
-        if groups > 1:
-            if radix == 4:
-                butterflies(4, _LANES, 0, at, to, apart, together, root, factor, shift)
-            elif radix == 2:
-                butterflies(2, _LANES, 0, at, to, apart, together, root, factor, shift)
-            elif radix == 3:
-                butterflies(3, _LANES, 0, at, to, apart, together, root, factor, shift)
-            else:
-                butterflies(5, _LANES, 0, at, to, apart, together, root, factor, shift)
-        # roots of the last pass are 1
-        elif radix == 4:
-            butterflies(4, _LANES, 1, at, to, apart, together, root, factor, shift)
-        elif radix == 2:
-            butterflies(2, _LANES, 1, at, to, apart, together, root, factor, shift)
-        elif radix == 3:
-            butterflies(3, _LANES, 1, at, to, apart, together, root, factor, shift)
-        else:
-            butterflies(5, _LANES, 1, at, to, apart, together, root, factor, shift)
+        butterflies(_LANES, radix, is_last, at, to, apart, together, root, factor, shift)
 
 
 @compiled(parallel=False, exact=True)

@@ -100,15 +100,13 @@ class _Lanes(Tile):
         return results
 
 
-@emits(3, *(types.intp,) * 5, types.float32, types.intp)
-def butterflies(
-    builder, radix, lanes, is_last, source, target, apart, count, roots, factor, shift
-):  # fmt: skip
-    """`count` transforms of `radix` elements, of neighbours in the source and in the target.
+@emits(1, *(types.intp,) * 7, types.float32, types.intp)
+def butterflies(builder, lanes, radix, is_last, *operands):
+    """Transforms of a few elements, of neighbours in the source and in the target.
 
     Args:
-        radix: 2, 3, 4 or 5; a literal.
-        is_last: whether results are multiplied by `factor` and not by roots; a literal.
+        radix: elements of each: 2, 3, 4 or 5.
+        is_last: 1 where results are multiplied by `factor` and not by roots, else 0.
         apart: from one element of a transform to the next, in the source.
         count: transforms, each a result's distance / radix behind the one before; at least 1.
         roots: address of (radix - 1) pairs of floats, for results from 1 on.
@@ -116,6 +114,21 @@ def butterflies(
         shift: 0, or the bytes of a vector: with real and imaginary parts exchanged a transform is
             the inverse one.
     """
+    end = builder.append_basic_block()
+    two = ir.Constant(radix.type, 2)
+    choice = builder.switch(builder.add(builder.mul(radix, two), is_last), end)
+    for number in range(4, 12):
+        block = builder.append_basic_block()
+        choice.add_case(ir.Constant(radix.type, number), block)
+        builder.position_at_end(block)
+        _transform_elements(builder, lanes, *divmod(number, 2), *operands)
+        builder.branch(end)
+    builder.position_at_end(end)
+
+
+def _transform_elements(
+    builder, lanes, radix, is_last, source, target, apart, count, roots, factor, shift
+):  # fmt: skip
     tile = _Lanes(builder, lanes, shift)
     if is_last:
         scale = tile.spread(factor)
