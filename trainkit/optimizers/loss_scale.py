@@ -14,7 +14,7 @@ from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.kernels.elementwise.unscale_cuda import unscaled
+from trainkit.kernels.elementwise.unscale_cuda import unscale, unscaled
 from trainkit.ops.math.finiteness import all_finite
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, one_list, warn_of_missing
 from trainkit.optimizers.base.optimizer import Optimizer
@@ -228,7 +228,7 @@ def _unscale(grad: Any, weight: Variable, scale: Any) -> Any:
     if is_overwritten(weight):
         return grad
     grad = ops.cast(grad, str(compute_dtype(weight)))
-    return grad / ops.cast(scale, grad.dtype)
+    return unscale(ops, grad, ops.cast(scale, grad.dtype))
 
 
 def _unscale_at_once(grads: Sequence[Any], weights: Sequence[Variable], scale: Any) -> Any:

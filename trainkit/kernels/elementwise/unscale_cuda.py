@@ -8,17 +8,30 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.cuda import pointer_table
+from trainkit.kernels.cuda.formula_lines import formula_lines
 from trainkit.kernels.cuda.raw_kernel import RawKernel
 
 Array = Any
+
+_F32 = np.dtype(np.float32)
+
+
+def unscale(xp: Any, x: Array, scale: Any) -> Array:
+    """x / scale, on arrays of any device or on tensors."""
+    return xp.divide(x, scale)
+
+
+_LINES, _RESULT = formula_lines(unscale, _F32)
+_CHECK, _FINITE = formula_lines(lambda xp, y: xp.isfinite(y), _F32)
 
 KERNEL = RawKernel(
     "unscaled",
     f"""\
 {pointer_table.TEXT}
-static __device__ inline float part(float x, float scale, bool& bad) {{
-  const float y = x / scale;
-  bad = bad || (0x7f800000u & ~(unsigned int)__float_as_int(y)) == 0;
+static __device__ inline float part(const float x, const float scale, bool& bad) {{
+  {" ".join(_LINES)}
+  const float y = {_RESULT};
+  {{ {" ".join(_CHECK)} bad = bad || !{_FINITE}; }}
   return y;
 }}
 extern "C" __global__ void unscaled(const Table t, const float scale, bool* all) {{
