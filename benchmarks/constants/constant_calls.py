@@ -148,15 +148,6 @@ call("product, 1 x 784 x 256")(_product((1, 784), (784, 256)))
 call("product, 1 x 512 x 2048")(_product((1, 512), (512, 2048)))
 call("product, 4 x 256 x 1024")(_product((4, 256), (256, 1024)))
 call("product, 512 x 512 x 16")(_product((512, 512), (512, 16)))
-
-
-@call("product by weights that stay, 3136 x 64 x 256")
-def _(tk: Any) -> Step:
-    x, weights = tk.constant(_array(3136, 64)), tk.Variable(_array(64, 256))
-    multiply = tk.function(lambda x: tk.matmul(x, weights))
-    return lambda: multiply(x)
-
-
 call("stack of 16 products, 128 x 64 x 128")(_product((16, 128, 64), (16, 64, 128)))
 call("stack of 64 products, 20 x 20 x 20")(_product((64, 20, 20), (64, 20, 20)))
 call("stack of 64 products, 32 x 32 x 32")(_product((64, 32, 32), (64, 32, 32)))
@@ -438,22 +429,6 @@ for _sizes in ((512, 1024), (1000, 2048), (4000, 2048)):
     _loop(*_sizes)
 for _sizes in ((64, 256), (300, 64), (256, 256), (512, 1024), (64, 8192), (1000, 2048)):
     _rows(*_sizes)
-
-
-def _fan(size: int) -> None:
-    @call(f"gradient of a sum of 8 uses, {size} elements")
-    def _(tk: Any) -> Step:
-        def loss(x: Any) -> Any:
-            total = x
-            for factor in range(8):
-                total = total + x * float(factor)
-            return total
-
-        return _gradient(tk, loss, _array(size))
-
-
-for _size in (10, 40, 600, 3_000):
-    _fan(_size)
 
 
 # ------------------------------------------------------------------ the process

@@ -28,32 +28,24 @@ added up until they are those of the switch.
 
 OF_NO_MACHINE = {
     "read of the machine, with what is taken where it says nothing": """
-        core/cpu/processor.py _USUAL _LEAST _MOST _UNITS
+        core/cpu/processor.py _USUAL _LEAST _MOST
     """,
     "what is served, kept or said, and how much": """
         autodiff/explain.py MOST_EXITS
         compiler/llvm/entry.py EMBEDDED_BYTES
-        compiler/tracer.py _LARGE_BYTES
         compiler/llvm/module.py _LONGEST_ENTRY
         compiler/schedule/rows.py _MOST_ENDS
         core/dispatch/formulas.py MOST_STEPS
         core/dispatch/known_sizes.py _LARGEST
-        core/dispatch/slow_work.py PATIENCE_SECONDS
-        core/files/folder_descent.py _MOST_LINKS
-        core/names.py _MOST_COMPARED
         core/process/garbage.py LARGE_BYTES NEW_BYTES
         core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
         core/process/side_work.py NICENESS
-        core/shapes.py MOST_ELEMENTS
-        core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _FEW_VALUES
-        core/values/table_columns.py _MOST_COLUMNS
-        graph/control_flow/host_calls.py _MOST_RANKS
+        core/shapes.py CALLS
         graph/control_flow/host_tapes.py MOST_ORPHANS
         graph/ir/assigned_devices.py _MOST_NODES
         graph/ir/passes.py MOST_CONSTANT_BYTES
         graph/runtime/fusion.py MOST_STEPS
         graph/runtime/lasting_values.py MOST_ELEMENTS FEWEST_NODES
-        compiler/generalized.py _LARGEST
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
         graph/runtime/values_of_sizes.py MOST_CHOICES
@@ -61,45 +53,48 @@ OF_NO_MACHINE = {
         kernels/coding/png_rows.py _FEW
         kernels/concat/concat_tuned.py _SHORTEST
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
-        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST _NEAR _FEWEST_VECTORS
+        kernels/convolution/depthwise_tuned.py WIDEST _NEAR _FEWEST_VECTORS
         kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
         kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
-        kernels/convolution/few_filters_tuned.py _LANES _LONGEST_BLOCK _GAIN _LEAST_SWAPPED
-        kernels/convolution/phases_tuned.py _GAIN _FORWARD _NARROW _NUMBER _CALL
+        kernels/convolution/few_filters_tuned.py _LONGEST_BLOCK
+        kernels/convolution/phases_tuned.py _NARROW
         kernels/convolution/winograd_compiled.py _PIECE _JOINED
-        kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS LEAST_WORK _GAIN _TILE
-        kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
-        kernels/convolution/winograd_tuned.py _SHARE_TILES
-        kernels/convolution/sliding_windows.py CALLS
+        kernels/convolution/transform_costs.py _COSTS
+        kernels/convolution/winograd_tuned.py LEAST_WORK _FEWEST_TILES _FEW_TILES _SHARED_SUMS
         kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
-        kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/fourier/fft_tuned.py FEWEST
         kernels/embedding/scatter_reference.py _FEWEST_PICKS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS _TRIMS
-        kernels/jit/elements.py PART_STEP
-        kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
-        kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
+        kernels/jit/library_builder.py _FEWEST
+        kernels/jit/object_format.py _MOST_ZEROS
         kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
-        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS _PIECE_BYTES
-        kernels/normalization/norm_compiled.py _FEW_COLUMNS
+        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
+        kernels/normalization/norm_compiled.py _NEAR_NUMBERS
         kernels/reductions/reductions_compiled.py _NEAR
         kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
         kernels/suppression/suppression_compiled.py _RUN
         kernels/threads/malloc.py LASTING_BYTES
-        kernels/threads/pools.py _MOST_CALLS _PLANNED
+        kernels/threads/pools.py _MOST_CALLS
         optimizers/base/traced_step.py _FEWEST_WEIGHTS
-        optimizers/schedules.py _POINTS _USUAL_STEPS
     """,
 }
 """By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""
 
 DATA = {
+    "what people see: pictures, tables, hints, and when something is said": """
+        core/dispatch/slow_work.py PATIENCE_SECONDS
+        core/names.py _MOST_COMPARED
+        core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _FEW_VALUES
+        core/values/table_columns.py _MOST_COLUMNS
+        optimizers/schedules.py _POINTS _USUAL_STEPS
+    """,
     "mathematics, and tolerances of tests": """
         autodiff/check.py _STEP _STENCIL
         autodiff/jacobian_pairs.py _STEP
         autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
         autodiff/vjps_on_arrays.py _FULL
         autodiff/test_case.py _SEED _TOLERANCES
+        compiler/generalized.py _LARGEST
         core/fingerprints.py _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK WORD_BITS
         graph/tracing/verify.py _RTOL
@@ -136,25 +131,30 @@ DATA = {
         compiler/ir.py _FLOAT_BYTES
         compiler/llvm/jit.py _FORMAT
         core/cpu/openblas.py _PTHREADS
-        core/cpu/processor.py CACHE_LINE
+        core/cpu/processor.py CACHE_LINE _UNITS
         core/devices.py _NO_DEVICE
         core/dispatch/native.py VERSION
         core/dtypes.py PROTO_NUMBERS
         core/values/aggregation.py NONE SUM MEAN ONLY_FIRST_REPLICA
-        core/files/folder_descent.py _OTHERS_WRITE _GROUP_WRITES
+        core/files/folder_descent.py _OTHERS_WRITE _GROUP_WRITES _MOST_LINKS
+        core/shapes.py MOST_ELEMENTS
         graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _EXPONENT
+        kernels/convolution/depthwise_tuned.py MULTIPLIERS
+        kernels/convolution/pixels_tuned.py LANES
         kernels/convolution/windows_cuda.py AXES
         kernels/cuda/raw_kernel.py MOST_THREADS ALIGNMENT
         kernels/cudnn/attention_cudnn.py SIZES _FAR_BELOW
         kernels/cudnn/conv_cudnn.py _AXES
         kernels/matmul/matmul_gpu.py _FLOAT_FACTORS _DOUBLE_FACTORS _COMPUTE_TF32 _CUPY_FULL
         kernels/matmul/matmul_gpu.py _DEFAULT_ALGORITHM
+        kernels/matmul/prepared_weights.py _PIECE_BYTES
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL
         kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
+        kernels/jit/object_format.py _MOST_ALIGNMENT
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py ALIGNED
         kernels/jit/half_vectors.py I16 HALF _EVEN

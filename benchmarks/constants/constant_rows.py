@@ -129,7 +129,7 @@ ROWS = (
     ),
     # how work is cut for caches and registers
     Row(_IN_CONV + "conv_layout.py", "CHUNK", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
-    Row(_IN_CONV + "conv_layout.py", "PIXELS_NEAR", (_CONV, _CONV_LARGE)),
+    Row(_IN_CONV + "conv_layout.py", "PIXELS", (_CONV, _CONV_LARGE)),
     Row(
         _IN_CONV + "conv_layout.py",
         "SHORT_RUN",
@@ -140,10 +140,9 @@ ROWS = (
         "_WIDE_PRODUCT",
         tuple(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
     ),
-    Row(_IN_CONV + "conv_compiled.py", "_PARTS", (_CONV_LARGE, "convolution, 512 filters")),
-    Row(_IN_CONV + "conv_compiled.py", "_MOST_ALONE", (_CONV, _CONV_LARGE)),
+    Row(_IN_CONV + "conv_compiled.py", "_PACKED", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
     Row(
-        "kernels/threads/thread_pool.py",
+        "kernels/threads/pools.py",
         "MATRIX_SHARES",
         (
             "gradient by weights, 16 filters",
@@ -186,11 +185,6 @@ ROWS = (
     ),
     Row("kernels/matmul/product_tuned.py", "COPIED_ROW", _PRODUCTS, together=True),
     Row("kernels/matmul/product_tuned.py", "WAITED", _PRODUCTS, together=True),
-    Row(
-        "kernels/matmul/product_tuned.py",
-        "_CACHE_OF_BLOCK",
-        ("product by weights that stay, 3136 x 64 x 256",),
-    ),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
     Row(
         "kernels/jit/register_tiles.py",
@@ -204,7 +198,6 @@ ROWS = (
     ),
     Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
     Row("kernels/matmul/product_tuned.py", "_TURNED_STRIPS", _PRODUCTS),
-    Row("kernels/matmul/product_compiled.py", "_EVEN_GAIN", _PRODUCTS),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
         "SAMPLES",
@@ -328,11 +321,6 @@ ROWS = (
         ("fused rows, 64 x 256", "fused rows, 256 x 256"),
     ),
     Row("compiler/schedule/rows.py", "FEWEST_ELEMENTS", ("fused rows, 300 x 64",)),
-    Row(
-        "autodiff/accumulation.py",
-        "SMALL",
-        tuple(f"gradient of a sum of 8 uses, {n} elements" for n in (10, 40, 600, 3000)),
-    ),
     Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
     # when a kernel is compiled of which there is no code
     Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),

@@ -9,21 +9,17 @@ import numpy as np
 from trainkit.core.dispatch.ownership import is_sole_entry
 from trainkit.core.tensor import Tensor
 
-SMALL, _LARGE = 16, 1024
-"""Sums of fewer elements than the first are faster in new memory; from the second on it pays to
-find out whether the old memory is free to be used."""
-
 _add = np.add
 
 
 def sum_of(gx: Any, x: Tensor, grads: dict[Tensor, Any], sums: set[int]) -> Any:
     """The sum of the gradient by `x` in `grads` and `gx`; `sums` holds `x` if that can be added to.
 
-    It is made in the memory of the first if that is large and nobody's else: the caller has it in
-    one local name, as `is_sole_entry` counts.
+    It is made in the memory of the first if that is nobody's else: the caller has it in one local
+    name, as `is_sole_entry` counts.
     """
     # Counted before `before` names the array, which would be one holder more.
-    is_free = gx.size >= _LARGE and is_sole_entry(grads, x)
+    is_free = is_sole_entry(grads, x)
     before = grads[x]
     # NumPy finds the common dtype and shape, in new memory: the old has room for neither.
     if before.dtype is not gx.dtype or before.shape != gx.shape:
@@ -33,8 +29,9 @@ def sum_of(gx: Any, x: Tensor, grads: dict[Tensor, Any], sums: set[int]) -> Any:
     if is_free and before.base is None and before.flags.writeable:
         sums.add(id(x))
         return _add(before, gx, before)
-    # The sum is an array of its own, so the next gradient may be added in place.
-    if before.size >= SMALL:
+    # The sum is an array of its own, so the next gradient may be added in place; but of two numbers
+    # NumPy makes a number.
+    if before.ndim:
         sums.add(id(x))
     return _add(before, gx)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainkit.autodiff.accumulation import SMALL, sum_of
+from trainkit.autodiff.accumulation import sum_of
 from trainkit.core.dispatch.eager import MOST_BY_DOT
 from trainkit.core.dispatch.formulas import ArrayCall
 from trainkit.core.dispatch.native import NATIVE
@@ -53,8 +53,6 @@ _ADDED = """\
 before = grads.get({x})
 if before is None:
     grads[{x}] = gx
-elif before.size < SMALL:
-    grads[{x}] = add(before, gx)
 elif id({x}) in sums:
     add(before, gx, before)
 else:
@@ -73,7 +71,7 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
             `None` for no gradient.
         number: the place of an input that is a Python number.
     """
-    text = FunctionText(__name__, add=np.add, SMALL=SMALL, sum_of=sum_of, summed=_summed)
+    text = FunctionText(__name__, add=np.add, sum_of=sum_of, summed=_summed)
     inputs = [f"x{i}" for i in range(len(rules))]
     names = _OPERANDS[2 : 2 + len(rules)]
     body = []

@@ -86,8 +86,7 @@ class KernelTracer:
         """`array`, which only lends its layout, as a new buffer."""
         if not self.is_known(array.dtype):
             raise Unsupported(f"dtype {array.dtype}")
-        if array.nbytes >= _LARGE_BYTES:
-            array = np.ndarray(array.shape, array.dtype, _pages(array.nbytes), 0, array.strides)
+        array = np.ndarray(array.shape, array.dtype, _pages(array.nbytes), 0, array.strides)
         return TracedArray(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
 
     def result(self, layout: Any) -> TracedArray:
@@ -95,8 +94,6 @@ class KernelTracer:
         return self.whole(layout)
 
 
-_LARGE_BYTES = 1 << 16
-"""From so many bytes on stand-ins of arrays lie in `_pages`."""
 _PAGES: list[Any] = [b""]
 _PRIVATE: dict[str, int] = (
     # Windows has no flags, and all such memory is private

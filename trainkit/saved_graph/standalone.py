@@ -1162,6 +1162,7 @@ def _size_of_shapes(shape):
 
 
 _MOST_ELEMENTS = 2**47
+_CALLS = 1024
 
 
 def _bounded(op, *dims):
@@ -1540,7 +1541,7 @@ class _Windows:
         return (slice(None), *spatial)
 
 
-_placed = functools.lru_cache(maxsize=1024)(_Windows)
+_placed = functools.lru_cache(maxsize=_CALLS)(_Windows)
 
 # kernels.convolution.conv_reference
 _COLUMN_BYTES = 1 << 18

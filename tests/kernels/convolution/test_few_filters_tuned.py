@@ -25,7 +25,6 @@ SERVED = (4, (28, 28), (3, 3), 32, 3, "same")
 def always(eager, monkeypatch):
     """Small convolutions are made in this way too."""
     monkeypatch.setattr(few_filters_tuned, "LEAST_WORK", 0)
-    monkeypatch.setattr(few_filters_tuned, "_LEAST_SWAPPED", 0)
 
 
 def arrays(case, rng):

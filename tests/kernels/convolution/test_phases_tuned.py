@@ -85,7 +85,9 @@ def compiled(eager):
 @pytest.fixture
 def always(monkeypatch):
     """All windows that can be are made by phases, whether it pays or not."""
-    monkeypatch.setattr(phases_tuned, "_GAIN", 0.0)
+    for name in ("PHASES", "PHASES_BACK", "PHASE_GRADIENTS"):
+        costs = getattr(phases_tuned, name)
+        monkeypatch.setattr(phases_tuned, name, costs._replace(gain=0.0))
 
 
 @pytest.mark.parametrize("padding", PADDINGS, ids=str)

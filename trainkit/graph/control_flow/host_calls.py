@@ -20,7 +20,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import BY_NUMPY, DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
-from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.shapes import CALLS, Spec, TensorShape
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.control_flow import host_tapes
@@ -102,17 +102,18 @@ class _FirstRun(threading.local):
 UNSEEN: weakref.WeakSet[HostFunction] = weakref.WeakSet()
 _SESSION = _FirstRun()
 _RANKS: dict[Any, tuple[int, ...]] = {}
-_MOST_RANKS = 4096
-"""Functions whose ranks are remembered: of one that is forgotten the first run shows them again."""
 _KEEPING = forks.make_lock()
 
 
 def _keep_ranks(key: Any, ranks: tuple[int, ...]) -> None:
-    """Remember the ranks of a function's results, and forget those that were seen longest ago."""
+    """Remember the ranks of a function's results, and forget those that were seen longest ago.
+
+    Of one that is forgotten the first run shows them again.
+    """
     with _KEEPING:
         _RANKS.pop(key, None)
         _RANKS[key] = ranks
-        while len(_RANKS) > _MOST_RANKS:
+        while len(_RANKS) > CALLS:
             del _RANKS[next(iter(_RANKS))]
 
 
@@ -171,9 +172,6 @@ def run_and_learn_ranks(function: Callable[[], Any]) -> Any:
 
     A trace takes such a result for a scalar until its rank is known; where the code behind the call
     does not fit a scalar, no trace gets to its end. Traces that come later know the ranks.
-
-    Args:
-        function: without arguments.
     """
     before, _SESSION.learns = _SESSION.learns, True
     try:

@@ -32,9 +32,8 @@ from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_rang
 _LINES = float32[:, :, ::1]
 _TABLE = int64[:, ::1]
 _LANES = tiling(1)[2]
-_PARTS = 16
-_MOST_ALONE = 1 << 16
-"""So many packed weights take no longer than a helper takes to come."""
+_PACKED = 1 << 16
+"""Weights of which packing takes no longer than a helper takes to come."""
 
 
 @compiled(parallel=False)
@@ -242,12 +241,12 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         at, to, runs, chunks, counts, numbers, low, factor, shift, residual, limits,
     ):  # fmt: skip
         group, splits, each, left, fill, pack = numbers[1:]
-        # Waking helpers takes as long as packing so few weights.
-        together = pool if packed.size > _MOST_ALONE else 0
+        pieces = 1 + packed.size // _PACKED
+        together = pool if pieces > 1 else 0
         if pack == 1:
-            spread(together, _PARTS, _pack_part, (kernel[0], offsets, blocks, packed))
+            spread(together, pieces, _pack_part, (kernel[0], offsets, blocks, packed))
         elif pack == 2:
-            spread(together, _PARTS, _pack_turned_part, (kernel, offsets, blocks, packed))
+            spread(together, pieces, _pack_turned_part, (kernel, offsets, blocks, packed))
         if fill == 2:
             spread(pool, x.shape[0], _fill_part, (source, lines, x, left))
         tasks = (len(blocks) // each) * ((x.shape[0] + group - 1) // group) * splits

@@ -18,7 +18,7 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import MATRIX_SHARES, PARTS_EACH
+from trainkit.kernels.threads.thread_pool import PARTS_EACH
 
 Array = Any
 T = TypeVar("T")
@@ -30,8 +30,8 @@ CHUNK = 1024
 SHORT_RUN = 32
 """With fewer channels, offsets that lie side by side are one run, however long, and for gradients
 by the kernel images are copied with their padding."""
-PIXELS_NEAR, PIXELS_FAR = 64, 320
-"""Pixels that make up for reading all weights: from the cache of a core, and from farther away."""
+PIXELS = 128
+"""Pixels that make up for reading all weights, from wherever."""
 PLANS, SMALL_PLANS = 128, 4096
 """Plans that are kept: 16 bytes for each pixel of an image or of a group of small ones."""
 SMALL_IMAGE = 1024
@@ -357,7 +357,7 @@ def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[i
     """Images of a group, parts of a group's tiles, and whether each block of filters is a task."""
     spills = weight_bytes > cache_bytes(2) // 2  # else they stay in the cache of a core
     # Twice rounded, so that groups are of nearly one size and none is a small remainder.
-    groups = -(-g.batch // min(g.batch, -(-(PIXELS_FAR if spills else PIXELS_NEAR) // pixels)))
+    groups = -(-g.batch // min(g.batch, -(-PIXELS // pixels)))
     group = -(-g.batch // groups)
     groups = -(-g.batch // group)
     # Too few groups for all threads: tiles of a group, and blocks of filters, become tasks.
@@ -478,7 +478,7 @@ def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]
     """
     # Each part has sums of its own that are added up at the end, in an order that depends on this
     # number. So neither threads nor caches may decide on it.
-    parts = 1 if tiles * blocks >= 2 * MATRIX_SHARES else min(g.batch, MATRIX_SHARES)
+    parts = 1 if tiles * blocks >= 2 * pools.MATRIX_SHARES else min(g.batch, pools.MATRIX_SHARES)
     each = 1
     if not g.by_channel:
         images, lines = _step(g)

@@ -13,17 +13,13 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
+from trainkit.core.shapes import CALLS
+from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import (
-    BYTE_NANOSECONDS,
-    MATRIX_SHARES,
-    PRODUCT_NANOSECONDS,
-    shared,
-)
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, shared
 
 Array = Any
 
@@ -308,7 +304,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
         return None
     size, out, window, _, x_lines, _ = _vertical(w)
     # As many sums apart, so that threads need not wait for one another; shapes alone decide.
-    parts = min(MATRIX_SHARES, len(x) * out)
+    parts = min(pools.MATRIX_SHARES, len(x) * out)
     y = np.zeros((parts, window * w.window[-1], filters), np.float32)
     start = w.pads[-1][0]
     # Pixels behind the last window would be read for nothing, and count as outside.
@@ -317,7 +313,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, chunk
     pool, shares = _work(w, x, g)
     shares = min(
-        shares, max(MATRIX_SHARES, pools.planned_threads())
+        shares, max(pools.MATRIX_SHARES, pools.planned_threads())
     )  # few, so each reads whole lines
     lines, grads = _lines(x, (len(x), size, -1)), _lines(g, (len(g), out, -1))
     run(pool, shares, lines, grads, y, forward_table(w), numbers)

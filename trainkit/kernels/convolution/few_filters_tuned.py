@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.convolution.gathered_tuned import transpose_windows
-from trainkit.kernels.convolution.pixels_tuned import NOTHING_BEHIND, PIXELS, pixels_call
+from trainkit.kernels.convolution.pixels_tuned import LANES, NOTHING_BEHIND, PIXELS, pixels_call
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.transform_costs import BLOCKS
 from trainkit.kernels.convolution.winograd_tuned import LEAST_WORK
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights, prepare_weights
@@ -27,20 +28,14 @@ Array = Any
 Sizes = tuple[int, ...]
 
 _F32 = np.dtype(np.float32)
-_LANES = 16
-"""Filters that vectors of direct sums hold, on any processor."""
 _LONGEST_BLOCK = 4
-_GAIN = 1.4
-"""How many times fewer rows of weights have to be read: results have to be brought into order."""
-_LEAST_SWAPPED = 1 << 21
-"""As `LEAST_WORK`, where filters and channels change places."""
 
 
 @lru_cache(maxsize=1024)
 def block_of(window: Sizes, filters: int) -> Sizes:
     """Lines and points of the windows that are made at once: such that take the fewest products."""
     sizes = range(1, _LONGEST_BLOCK + 1)
-    blocks = [(r, s) for r in sizes for s in sizes if r * s * filters <= _LANES]
+    blocks = [(r, s) for r in sizes for s in sizes if r * s * filters <= LANES]
     return min(blocks, key=lambda block: (_rows_each(window, block), block), default=(1, 1))
 
 
@@ -65,14 +60,14 @@ def blocks_of(w: Windows, block: Sizes) -> Windows:
 
 def serves_forward(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
     """Whether a convolution is made in this way; shapes alone decide."""
-    if groups != 1 or len(w.window) != 2 or filters > _LANES // 2:
+    if groups != 1 or len(w.window) != 2 or filters > LANES // 2:
         return False
     if w.strides != (1, 1) or w.dilation != (1, 1):
         return False
     elements = math.prod(w.window)
-    if batch * math.prod(w.out) * elements * channels * _LANES < LEAST_WORK:
+    if batch * math.prod(w.out) * elements * channels * LANES < LEAST_WORK:
         return False
-    return _GAIN * _rows_each(w.window, block_of(w.window, filters)) < elements
+    return BLOCKS.pay(elements, _rows_each(w.window, block_of(w.window, filters)))
 
 
 def forward(
@@ -132,7 +127,7 @@ def serves_input_gradient(w: Windows, batch: int, channels: int, filters: int, g
 
     That of a single channel is a product of matrices, which takes less.
     """
-    if groups != 1 or not 1 < channels <= _LANES // 2 or len(w.window) != 2:
+    if groups != 1 or not 1 < channels <= LANES // 2 or len(w.window) != 2:
         return False
     windows = transpose_windows(w)
     return windows is not None and serves_forward(windows, batch, filters, channels, groups)
@@ -155,9 +150,10 @@ def swapped_windows(
     The gradient of weight (a, b) between a channel and a filter is a sum over pixels of the image
     as well as over those of the gradients: they are (k - 1 - a, l - 1 - b) apart.
     """
-    if groups != 1 or filters > _LANES // 2 or channels < _LANES:
+    if groups != 1 or filters > LANES // 2 or channels < LANES:
         return None
-    if batch * math.prod(w.out) * math.prod(w.window) * channels * _LANES < _LEAST_SWAPPED:
+    # half of the least work elsewhere, as direct sums would leave most of each vector empty
+    if 2 * batch * math.prod(w.out) * math.prod(w.window) * channels * LANES < LEAST_WORK:
         return None
     return transpose_windows(w)
 

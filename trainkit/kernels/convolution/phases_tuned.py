@@ -14,26 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainkit.kernels.convolution import pixels_tuned, winograd_tuned
+from trainkit.kernels.convolution import winograd_tuned
 from trainkit.kernels.convolution.phase_copies_tuned import image_to_phases, phases_to_image
+from trainkit.kernels.convolution.pixels_tuned import LANES, sixteens
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.transform_costs import PHASE_GRADIENTS, PHASES, PHASES_BACK, Costs
 from trainkit.kernels.convolution.winograd_sizes import PRODUCTS, STEP
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights, prepare_weights
 
 Array = Any
 Sizes = tuple[int, ...]
 
-_GAIN = 1.1
-"""By how much the estimates below have to be less than those of direct sums."""
-_FORWARD, _BACKWARD, _BY_KERNEL = 1.5, 1.3, 0.9
-"""What a product of transformed numbers takes, measured in multiplications of direct sums."""
 _NARROW = 1.5
 """What a multiplication of direct sums takes where their tiles are a single vector wide."""
-_NUMBER, _RESULT, _WEIGHT, _GRADIENT = 60, 500, 850, 2000
-"""What a number of the image takes, which is copied and transformed, a filter of a tile, a weight,
-and the gradient by a weight."""
-_CALL = 1_500_000
-"""What the calls take together."""
 
 
 class Phases(NamedTuple):
@@ -81,13 +74,7 @@ def _axis(window: int, before: int) -> tuple[int, int, int]:
 
 def serves_forward(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
     """Whether a convolution is made in this way; shapes alone decide."""
-    if not _can_serve(w, groups):
-        return False
-    tiles = batch * _tiles(w.out)
-    products = PRODUCTS * tiles * 4 * channels * _in_tiles(filters)
-    work = _FORWARD * products + _WEIGHT * 4 * channels * filters + _RESULT * tiles * filters
-    direct = _direct(w, batch, channels, filters) * _narrowness(filters)
-    return _GAIN * (work + _copies(w, batch, channels)) < direct
+    return _can_serve(w, groups) and _pays(PHASES, w, batch, channels, filters, _narrow(filters))
 
 
 def serves_input_gradient(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
@@ -96,22 +83,26 @@ def serves_input_gradient(w: Windows, batch: int, channels: int, filters: int, g
         return False
     tiles = batch * _tiles(phases_of(w).windows.sizes)
     products = PRODUCTS * tiles * filters * _in_tiles(4 * channels)
-    work = _BACKWARD * products + _WEIGHT * 4 * channels * filters + _RESULT * tiles * filters
-    direct = _direct(w, batch, filters, channels) * _narrowness(channels)
-    return _GAIN * (work + _copies(w, batch, channels)) < direct
+    direct = _direct(w, batch, filters, channels) * _narrow(channels)
+    numbers = batch * math.prod(w.sizes) * channels
+    return PHASES_BACK.pay(direct, products, 4 * channels * filters, tiles * filters, numbers)
 
 
 def serves_kernel_gradient(
     w: Windows, batch: int, channels: int, filters: int, groups: int
 ) -> bool:
     """Whether a gradient by the kernel is made in this way."""
-    if not _can_serve(w, groups):
-        return False
+    return _can_serve(w, groups) and _pays(PHASE_GRADIENTS, w, batch, channels, filters)
+
+
+def _pays(
+    costs: Costs, w: Windows, batch: int, channels: int, filters: int, narrow: float = 1.0
+) -> bool:
     tiles = batch * _tiles(w.out)
     products = PRODUCTS * tiles * 4 * channels * _in_tiles(filters)
-    work = _BY_KERNEL * products + _GRADIENT * 4 * channels * filters + _RESULT * tiles * filters
-    direct = _direct(w, batch, channels, filters)
-    return _GAIN * (work + _copies(w, batch, channels)) < direct
+    numbers = batch * math.prod(w.sizes) * channels
+    direct = _direct(w, batch, channels, filters) * narrow
+    return costs.pay(direct, products, 4 * channels * filters, tiles * filters, numbers)
 
 
 def _can_serve(w: Windows, groups: int) -> bool:
@@ -123,11 +114,11 @@ def _can_serve(w: Windows, groups: int) -> bool:
 
 def _direct(w: Windows, batch: int, channels: int, filters: int) -> int:
     """Multiplications of direct sums, in whole vectors of filters."""
-    return batch * math.prod(w.out) * math.prod(w.window) * channels * (-(-filters // 16) * 16)
+    return batch * math.prod(w.out) * math.prod(w.window) * channels * LANES * -(-filters // LANES)
 
 
-def _narrowness(filters: int) -> float:
-    return _NARROW if pixels_tuned.sixteens(filters) == 1 else 1.0
+def _narrow(filters: int) -> float:
+    return _NARROW if sixteens(filters) == 1 else 1.0
 
 
 def _tiles(sizes: Sizes) -> int:
@@ -137,13 +128,8 @@ def _tiles(sizes: Sizes) -> int:
 
 def _in_tiles(filters: int) -> int:
     """Filters with those that are empty in tiles of transformed ones."""
-    width = 16 * winograd_tuned.sixteens(filters)
+    width = LANES * winograd_tuned.sixteens(filters)
     return -(-filters // width) * width
-
-
-def _copies(w: Windows, batch: int, channels: int) -> int:
-    """What does not depend on how many numbers are made of each channel."""
-    return _NUMBER * batch * math.prod(w.sizes) * channels + _CALL
 
 
 # ------------------------------------------------------------------ weights

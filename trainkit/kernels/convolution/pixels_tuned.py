@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.shapes import CALLS
 from trainkit.kernels.convolution import conv_layout
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
-from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
+from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.jit.register_tiles import tiling
@@ -28,13 +29,15 @@ PIXELS = kernel_family.Family("conv_pixels", "convolution.conv_compiled", "pixel
 AS_IT_IS, PACKED, TURNED = range(3)
 """How the kernel lies in memory for the sums."""
 NOTHING_BEHIND = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX, (np.float32(0), np.float32(0))
+LANES = 16
+"""Filters that are side by side in the vectors of sums, on any processor."""
 _F32 = np.dtype(np.float32)
 _NO_ROOM = np.empty((0, 0, 0), _F32)
 
 
 def sixteens(filters: int, limit: int = 4) -> int:
-    """How many times 16 filters are summed at a time: a number that wastes few of them."""
-    total = -(-filters // 16)
+    """How many times `LANES` filters are summed at a time: a number that wastes few of them."""
+    total = -(-filters // LANES)
     return next(n for n in (4, 3, 2, 1) if n <= limit and total % n == 0)
 
 
@@ -52,7 +55,7 @@ def _three(values: tuple[int, ...], first: int = 1) -> tuple[int, ...]:
 def geometry(
     w: Windows, batch: int, channels: int, filters: int, groups: int, times: int, cores: int
 ) -> Geometry:
-    """The convolution with three spatial axes, `times` times 16 filters at a time."""
+    """The convolution with three spatial axes, `times` times `LANES` filters at a time."""
     rows, vectors, lanes = tiling(times)
     return Geometry(
         batch,

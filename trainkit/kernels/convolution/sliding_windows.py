@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from trainkit.core.shapes import CALLS
+
 Padding = Any
 Pair = tuple[int, int]
-CALLS = 1024
-"""Calls of windows of which what is known of each is kept."""
 
 
 def reach(window: int, dilation: int) -> int:
@@ -164,5 +164,5 @@ class Windows:
         return (slice(None), *spatial)
 
 
-placed = lru_cache(maxsize=1024)(Windows)
+placed = lru_cache(maxsize=CALLS)(Windows)
 """`Windows` of the same facts, made once."""

@@ -14,18 +14,15 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.convolution.pixels_tuned import LANES
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.transform_costs import TILE_GRADIENTS, TILES, Costs
 from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, planes_size, row_size
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import (
-    MATRIX_SHARES,
-    PARTS_EACH,
-    PRODUCT_NANOSECONDS,
-    shared,
-)
+from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -41,27 +38,21 @@ HALF_SUMS = kernel_family.Family("winograd_half_sums", "convolution.winograd_com
 ENABLED = os.environ.get("TRAINKIT_WINOGRAD", "").strip() != "0"
 """Whether any convolution is made in this way."""
 
-_FEWEST_CHANNELS = 16
 LEAST_WORK = 1 << 22
 """Multiplications of direct sums below which these are made."""
-_GAIN = 1.2
-"""By how much the estimate below has to be less than that of direct sums."""
-_TILE, _WEIGHT, _GRADIENT = 300, 300, 2000
-"""What transforms of a number of a tile, of a weight and of a weight's gradient take, measured in
-multiplications: sums for gradients of many weights leave the cache."""
 _FEWEST_TILES, _MOST_TILES = 24, 96
 """Of a strip: fewer read all weights too often, and more leave the cache."""
 _FEW_TILES = 128
 """So many are one strip, where many weights would have to be read again for each."""
 _SHARED_SUMS = 1 << 18
 """Sums of products of a share of the tiles, at most: half of a usual second cache."""
-_SHARE_TILES = 384
+_SHARE_TILES = 4 * _MOST_TILES
 """Tiles of a share, at least: adding up its sums takes a thirtieth then."""
 
 
 def serves_forward(w: Windows, batch: int, channels: int, filters: int, groups: int) -> bool:
     """Whether a convolution is made in this way; shapes alone decide."""
-    return _serves(w, batch, channels, filters, groups, _WEIGHT)
+    return _serves(w, batch, channels, filters, groups, TILES)
 
 
 serves_input_gradient = serves_forward
@@ -72,24 +63,22 @@ def serves_kernel_gradient(
     w: Windows, batch: int, channels: int, filters: int, groups: int
 ) -> bool:
     """Whether a gradient by the kernel is made in this way."""
-    return _serves(w, batch, channels, filters, groups, _GRADIENT)
+    return _serves(w, batch, channels, filters, groups, TILE_GRADIENTS)
 
 
-def _serves(
-    w: Windows, batch: int, channels: int, filters: int, groups: int, weight_cost: int
-) -> bool:
+def _serves(w: Windows, batch: int, channels: int, filters: int, groups: int, costs: Costs) -> bool:
     if len(w.window) not in (2, 3) or w.window[-2:] != (3, 3) or groups != 1:
         return False
     if not all(n == 1 for n in w.strides + w.dilation):
         return False
-    if not ENABLED or min(channels, filters) < _FEWEST_CHANNELS:
+    if not ENABLED or min(channels, filters) < LANES:
         return False
     stacked = math.prod(w.window[:-2]) * channels
     pairs = stacked * filters
     direct = 9 * pairs * batch * math.prod(w.out)
     tiles = batch * _tiles(w.out)
-    work = PRODUCTS * tiles * pairs + _TILE * tiles * (stacked + filters) + weight_cost * pairs
-    return direct >= LEAST_WORK and _GAIN * work < direct
+    is_little = costs.pay(direct, PRODUCTS * tiles * pairs, pairs, tiles * filters, tiles * stacked)
+    return direct >= LEAST_WORK and is_little
 
 
 def forward(
@@ -191,7 +180,7 @@ def _shares(tiles: int, sums: int) -> int:
     if sums > _SHARED_SUMS or tiles < 2 * _SHARE_TILES:
         return 1
     # a power of two, so that two threads have as many of them as four
-    return min(MATRIX_SHARES, 1 << (tiles // _SHARE_TILES).bit_length() - 1)
+    return min(pools.MATRIX_SHARES, 1 << (tiles // _SHARE_TILES).bit_length() - 1)
 
 
 class _Division(NamedTuple):
@@ -361,5 +350,5 @@ def _strip(tile_bytes: int, rows: int) -> int:
 
 
 def sixteens(filters: int) -> int:
-    """How many times 16 filters are summed at a time: 4, or 2 where that wastes fewer of them."""
-    return 4 if -(-filters // 16) % 4 == 0 else 2
+    """How many times `LANES` filters are summed at a time: 4, or 2 where that wastes fewer."""
+    return 4 if -(-filters // LANES) % 4 == 0 else 2

@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit.core.dispatch.eager import WIDE
 from trainkit.core.process import side_work
+from trainkit.core.shapes import CALLS
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_library import address_of
@@ -27,7 +28,6 @@ Array = Any
 
 _UNIT = 1024
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-_MOST_PLANS = 1000
 _BYTES_HEAD = bytes.__basicsize__ - 1
 """Where the content of a `bytes` object begins."""
 
@@ -170,7 +170,7 @@ class _Wide:
         parts = max(2, shared(BYTE_NANOSECONDS * moved)[1])
         steps = [0 if numbers >> i & 1 else dtype.itemsize for i in range(count)]
         words = [loop, data or 0, size, parts, count + 1, *steps, result.itemsize]
-        if len(self._plans) >= _MOST_PLANS:
+        if len(self._plans) >= CALLS:
             self._plans.clear()
         plan = np.array(words, np.int64).tobytes()
         self._plans[ufunc, dtype, size, numbers] = plan

@@ -14,7 +14,8 @@ import numpy as np
 
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
 from trainkit.kernels.jit.register_tiles import tiling
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MATRIX_SHARES, shared
+from trainkit.kernels.threads.pools import MATRIX_SHARES
+from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
 
 Array = Any
 

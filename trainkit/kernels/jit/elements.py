@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.jit.half_vectors import I16, round_to_bfloat16
 from trainkit.kernels.jit.simd import F32, I32
 
@@ -22,7 +23,7 @@ HALF_CUBE, FLOAT16_CUBE = types.uint16[:, :, ::1], types.int16[:, :, ::1]
 # What is only read may also be an array that nobody may write to.
 READ_HALVES = types.Array(types.uint16, 2, "C", readonly=True)
 READ_HALF_CUBE = types.Array(types.uint16, 3, "C", readonly=True)
-PART_STEP = 64
+PART_STEP = CACHE_LINE
 """Numbers that a part of an array of bfloat16 begins at a multiple of: two lines of a cache."""
 
 

@@ -35,7 +35,6 @@ Kernel = tuple[str, str, tuple[Any, ...]]
 
 _FEWEST = 8
 """Kernels that are worth a process: about as many seconds, and a third of a GB while it runs."""
-_MOST_PROCESSES = 8
 _PART = """
 import sys
 from trainkit.kernels.jit import library_builder
@@ -223,7 +222,7 @@ def _compile_together(
     """
     missing = [kernel for kernel in kernels if not has_code(_digest(level, kernel, for_library)[1])]
     # Counted by what is missing: building again mostly compiles a few kernels.
-    processes = min(usable_cores(), _MOST_PROCESSES, len(missing) // _FEWEST)
+    processes = min(usable_cores(), len(missing) // _FEWEST)
     if processes < 2:
         return
     _compiler()  # where Numba is missing one error says so

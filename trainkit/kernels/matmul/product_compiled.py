@@ -43,8 +43,6 @@ _SHORT = _ROWS // 2
 _EVEN = 8 if _FLOATS == 16 else 4
 """Rows of the tiles of blocks that others would cover with more rows in vain: batches are powers of
 two."""
-_EVEN_GAIN = 16
-"""The part of their rows that tiles of `_EVEN` rows have to save: they are slower for each row."""
 _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
 _COPIED_ROWS = 24
@@ -169,7 +167,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
         tall_end = rows // _ROWS * _ROWS
         usual = tall_end + (rows - tall_end + _SHORT - 1) // _SHORT * _SHORT
         even = (rows + _EVEN - 1) // _EVEN * _EVEN
-        return even + even // _EVEN_GAIN < usual
+        return even < usual
 
     # The arithmetic of tiles stays as it is written, though what calls this may reorder its own.
     @compiled(parallel=False, exact=True)

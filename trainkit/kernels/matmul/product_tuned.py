@@ -59,8 +59,6 @@ COPIED_ROW, COPIED_COLUMN = 20, 8
 """As many products take as long as to lay a number of a row, or of a column, beside others."""
 WAITED = 0.25
 """The part of a block for which threads wait for the last one."""
-_CACHE_OF_BLOCK = 8
-"""The part of the second cache that a low block takes up."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
 
@@ -108,8 +106,7 @@ def product(
     if run is None:
         return None
     strips = None if weights is None else weights.strips(w, _strips, STRIPS)
-    in_strips = strips is not None
-    pool, blocks, height, width = block_shares(rows, depth, columns, size, in_strips)
+    pool, blocks, height, width = block_shares(rows, depth, columns, size)
     result, panels = np.empty((rows, columns), dtype), panel_columns()
     if finished:
         matrix = w if strips is None else strips
@@ -244,9 +241,7 @@ def as_four_axes(x: Array, outside: tuple[int, ...]) -> Array | None:
         return None
 
 
-def block_shares(
-    rows: int, depth: int, columns: int, size: int = 4, in_strips: bool = False
-) -> tuple[int, int, int, int]:
+def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[int, int, int, int]:
     """What a kernel of one product runs in.
 
     Args:
@@ -254,7 +249,6 @@ def block_shares(
         depth: multiplications of each sum.
         columns: of the product.
         size: bytes of what is multiplied.
-        in_strips: whether the second matrix lies in strips already.
 
     Returns:
         The address of the thread pool, 0 for this thread alone; the number of blocks; and the rows
@@ -262,7 +256,7 @@ def block_shares(
     """
     helpers = thread_pool() if rows * depth * columns >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    height, width, blocks = block_sizes(rows, depth, columns, threads, size, in_strips)
+    height, width, blocks = block_sizes(rows, depth, columns, threads, size)
     return helpers.run_address if helpers and blocks > 1 else 0, blocks, height, width
 
 
@@ -282,17 +276,16 @@ def stack_shares(
 
 @lru_cache(maxsize=4096)
 def block_sizes(
-    rows: int, depth: int, columns: int, threads: int, size: int = 4, in_strips: bool = False
+    rows: int, depth: int, columns: int, threads: int, size: int = 4
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
     The numbers of a block's rows take up the second cache at most, as they are read for each strip
     of columns. Blocks are tall and wide, so that little is copied to be read side by side: columns
     are for each block below another, rows for each beside another. Where all columns fit in that
-    cache beside a block, it is as low as leaves room for its results, too; of strips, which need no
-    copies, a block is lower still. Of blocks for several threads there are a few for each, so that
-    who is held up for a while leaves the rest to others. Each sum is added up in order whatever the
-    blocks, so no bit depends on them.
+    cache beside a block, it is as low as leaves room for its results, too. Of blocks for several
+    threads there are a few for each, so that who is held up for a while leaves the rest to others.
+    Each sum is added up in order whatever the blocks, so no bit depends on them.
     """
     tall, vectors, lanes = block_tiling()
     tile = vectors * lanes * 4 // size
@@ -301,8 +294,7 @@ def block_sizes(
     if depth * columns * size <= cache_bytes(2) // 2:
         # numbers, results and residuals of a row
         bytes_of_row = size * (min(depth, BLOCK_DEPTH) + 2 * columns)
-        room = cache_bytes(2) // (_CACHE_OF_BLOCK if in_strips else 1)
-        near = min(near, max(1, room // bytes_of_row // tall))
+        near = min(near, max(1, cache_bytes(2) // bytes_of_row // tall))
     min_down = -(-tiles_down // near)
     work = rows * depth * columns
     max_blocks = min(PARTS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import float32, int64, void
 
+from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.elements import FLOAT16S, HALVES, as_element, as_float, as_held, as_stored
 from trainkit.kernels.jit.options import compiled, inlined
@@ -18,8 +19,9 @@ from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 
 exactly = compiled(parallel=False, exact=True)
 """The decorator of what is rounded as it is written, one step after the other."""
-_FEW_COLUMNS, _NEAR_NUMBERS = 32, 1 << 20
-"""Columns of two lines of the cache, and numbers of a batch that caches hold."""
+_FEW_COLUMNS = 2 * CACHE_LINE // 4
+_NEAR_NUMBERS = 1 << 20
+"""Of a batch that caches hold."""
 
 
 @by_parts(MATRIX, VECTOR, VECTOR, float32, MATRIX)

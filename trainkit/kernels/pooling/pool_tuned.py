@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
+from trainkit.core.shapes import CALLS
+from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel

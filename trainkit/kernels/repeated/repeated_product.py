@@ -90,7 +90,7 @@ def product_call(
     y_shape, flat = (*x.shape[:-1], columns), (rows, columns)
 
     def shares() -> tuple[int, int, int, int]:
-        return block_shares(rows, depth, columns, in_strips=True)
+        return block_shares(rows, depth, columns)
 
     pool, blocks, height, width = shares()
     strip = block_columns() * _F32.itemsize * depth

@@ -112,12 +112,14 @@ def compute_threads() -> int:
     )
 
 
-_PLANNED = 8
+MATRIX_SHARES = 8
+"""In how many shares sums are made that are weights, or of halves, at most, and those that threads
+share where no result may depend on these. They round by it, so it is no machine's."""
 
 
 def planned_threads() -> int:
     """For how many threads sums are to be split, which decides on the last bits of a result."""
-    return _PLANNED if _Chosen.determined else compute_threads()
+    return MATRIX_SHARES if _Chosen.determined else compute_threads()
 
 
 def determine(determined: bool = True) -> None:

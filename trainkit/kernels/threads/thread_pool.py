@@ -112,9 +112,9 @@ FUNCTION_NANOSECONDS = 5.0
 FEWEST_COPIED = 1 << 18
 """Numbers from which on a pass over arrays is shared out whose results must not depend on it:
 fewer lie in the cache of one core."""
-VECTOR_SHARES, MATRIX_SHARES = 16, 8
-"""In how many shares sums over rows, lines or images are made, at most, and added up at the end:
-those of vectors, and those of weights and of halves. They round by it, so it is no machine's."""
+VECTOR_SHARES = 16
+"""In how many shares sums of vectors over rows, lines or images are made, at most, and added up at
+the end. They round by it, so it is no machine's."""
 
 
 def shared(nanoseconds: float) -> tuple[int, int]:

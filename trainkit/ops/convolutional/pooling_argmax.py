@@ -17,10 +17,10 @@ from trainkit.core.dispatch.facets import SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
-from trainkit.core.shapes import Spec
+from trainkit.core.shapes import CALLS, Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.kernels.convolution.sliding_windows import CALLS, Windows
+from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.pooling import argmax_tuned, pool_reference
 from trainkit.ops.arrays.ranges import arange

@@ -1,8 +1,5 @@
 # The backward pass over a record, and the vjps of single operations.
 
-cdef enum:
-    SMALL = 16  # a sum of fewer elements is made in new memory
-
 cdef Loops ADD = Loops(np.add)
 
 
@@ -188,8 +185,7 @@ cdef int accumulate(dict grads, object x, object gx) except -1:
     if is_array(before) and is_array(gx):
         to = <PyArrayObject *>before
         if (
-            PyArray_SIZE(to) >= SMALL
-            and is_sole(pointer, 2)  # in the dict, and here
+            is_sole(pointer, 2)  # in the dict, and here
             and PyArray_FLAGS(to) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA)
             == NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA
             and PyArray_DESCR(to) is PyArray_DESCR(<PyArrayObject *>gx)
