@@ -134,3 +134,9 @@ def test_operations_are_those_that_are_exported():
     exported = {name for name, p in write_reader.declared().items() if p.facets.export}
     assert exported == OPERATIONS.keys() <= PRIMITIVES.keys()
     assert OPERATIONS["round"] is np.rint
+
+
+def test_a_function_that_hands_its_arguments_on_is_not_copied():
+    key = write_reader.key_of(PRIMITIVES["clip"])
+    assert key == "trainkit.kernels.elementwise.elementwise_reference:clip"
+    assert write_reader.key_of(PRIMITIVES["softmax"]).startswith("trainkit.ops.")

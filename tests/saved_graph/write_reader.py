@@ -5,8 +5,8 @@
 `saved_graph/standalone.py` imports nothing of trainkit, and has to compute the same bits. So the
 bodies of the operations that it knows, and the functions and constants that these take, are copied
 into it between two lines of comment: `xp` becomes NumPy, and what is for GPUs, texts and bfloat16
-is left out, as are annotations, and docstrings, which stand where a copy is from. The rest of the
-file is written by hand.
+is left out, as are annotations, and docstrings, which stand where a copy is from. Of functions that
+only hand their arguments on there is no copy. The rest of the file is written by hand.
 
 An operation that stands in `OPERATIONS` by hand keeps that body. `STANDS_FOR` says what of the
 reader takes the place of a part of trainkit, `FACTS` how conditions end in it.
@@ -164,7 +164,37 @@ def resolve(module, name):
         return "module", value.args[0].value
     if maker == "with_tuned":  # a kernel in place of the body where that pays
         return resolve(module, value.args[0].id)
-    return "definition", key
+    return "definition", end_of_forwarding(key)
+
+
+def end_of_forwarding(key):
+    """A definition, or the one that a function hands all its arguments on to, as they are."""
+    module, _, name = key.partition(":")
+    node = module_of(module).definitions[name]
+    call = forwarded_call(node) if isinstance(node, ast.FunctionDef) else None
+    if call is None:
+        return key
+    kind, target = resolve(module, ast.unparse(call.func).partition(".")[0])
+    if kind == "module" and isinstance(call.func, ast.Attribute):
+        kind, target = resolve(target, call.func.attr)
+    return target if kind == "definition" else key
+
+
+def forwarded_call(function):
+    """The call that is all of a function, of its arguments in their order; `None` of another."""
+    *before, last = function.body
+    names = {getattr(getattr(d, "func", d), "id", "") for d in function.decorator_list}
+    call = getattr(last, "value", None) if isinstance(last, ast.Return) else None
+    is_alone = not (before[1:] or names - LEFT_OUT or function.args.defaults)
+    if not is_alone or (before and ast.get_docstring(function) is None):
+        return None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+        return None
+    by_position = [ast.unparse(part) for part in call.args]
+    by_name = [(keyword.arg, ast.unparse(keyword.value)) for keyword in call.keywords]
+    is_same = by_position == [part.arg for part in function.args.args]
+    is_same = is_same and by_name == [(part.arg, part.arg) for part in function.args.kwonlyargs]
+    return call if is_same else None
 
 
 # ---------------------------------------------------------------------- edits of texts
@@ -486,7 +516,7 @@ def key_of(primitive):
     line = body.__code__.co_firstlineno
     if not isinstance(node, ast.FunctionDef) or not first_line(node) <= line <= node.end_lineno:
         raise Unwritable("its body is made by a function")
-    return f"{body.__module__}:{body.__name__}"
+    return end_of_forwarding(f"{body.__module__}:{body.__name__}")
 
 
 class Section:

@@ -1793,15 +1793,15 @@ _MILLS_BOTTOM = (
 )  # fmt: skip
 
 
-def _relu_of_elementwise_reference(x):
+def _relu(x):
     return np.maximum(x, 0)
 
 
-def _relu6_of_elementwise_reference(x):
+def _relu6(x):
     return np.minimum(np.maximum(x, 0), 6)
 
 
-def _relu_gradient_of_elementwise_reference(g, y):
+def _relu_gradient(g, y):
     return g * (y > 0)
 
 
@@ -1809,38 +1809,38 @@ def _leaky_relu_of_elementwise_reference(x, *, negative_slope):
     return np.maximum(x, x * negative_slope)
 
 
-def _clip_of_elementwise_reference(x, *, x_min, x_max):
+def _clip(x, *, x_min, x_max):
     return np.minimum(np.maximum(x, x_min), x_max)
 
 
-def _sigmoid_of_elementwise_reference(x):
+def _sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def _hard_sigmoid_of_elementwise_reference(x):
+def _hard_sigmoid(x):
     return np.minimum(np.maximum(x / 6 + 0.5, 0), 1)
 
 
-def _hard_silu_of_elementwise_reference(x):
-    return x * _hard_sigmoid_of_elementwise_reference(x)
+def _hard_silu(x):
+    return x * _hard_sigmoid(x)
 
 
-def _hard_silu_gradient_of_elementwise_reference(g, x):
+def _hard_silu_gradient(g, x):
     rise = np.where(x > -3, np.where(x < 3, x * (1 / 6), 0), 0)
-    return g * (_hard_sigmoid_of_elementwise_reference(x) + rise)
+    return g * (_hard_sigmoid(x) + rise)
 
 
-def _softplus_of_elementwise_reference(x):
+def _softplus(x):
     # NumPy's logaddexp takes ten times as long on large arrays.
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def _silu_of_elementwise_reference(x):
+def _silu(x):
     return x / (1 + np.exp(-x))
 
 
-def _silu_gradient_of_elementwise_reference(g, x):
-    s = _sigmoid_of_elementwise_reference(x)
+def _silu_gradient(g, x):
+    s = _sigmoid(x)
     return g * (s * (1 + x * (1 - s)))
 
 
@@ -1863,22 +1863,22 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-def _elu_gradient_of_elementwise_reference(g, x, *, alpha):
+def _elu_gradient(g, x, *, alpha):
     slope = np.exp(np.minimum(x, 0)) * alpha
     return np.where(x > 0, g, g * slope).astype(g.dtype, copy=False)  # CuPy's bfloat16 is wider
 
 
-def _selu_of_elementwise_reference(x):
+def _selu(x):
     below = (_SELU_SCALE * _SELU_ALPHA) * np.expm1(np.minimum(x, 0))
     return _SELU_SCALE * np.maximum(x, 0) + below
 
 
-def _selu_gradient_of_elementwise_reference(g, x):
+def _selu_gradient(g, x):
     below = np.exp(np.minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA)
     return np.where(x >= 0, g * _SELU_SCALE, g * below).astype(g.dtype, copy=False)
 
 
-def _rsqrt_of_elementwise_reference(x):
+def _rsqrt(x):
     return 1 / np.sqrt(x)
 
 
@@ -2114,14 +2114,14 @@ def _rows(array):
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def _add_at_argmax_of_pool_reference(g, argmax, x):
+def _add_at_argmax(g, argmax, x):
     total = np.zeros(x.shape, np.float32 if g.dtype.itemsize == 2 else g.dtype)
     images = np.arange(len(x))[:, None]
     _scatter_at("add", _rows(total), (images, _rows(argmax)), _rows(g).astype(total.dtype))
     return total.astype(g.dtype, copy=False)
 
 
-def _take_at_argmax_of_pool_reference(values, argmax):
+def _take_at_argmax(values, argmax):
     return np.take_along_axis(_rows(values), _rows(argmax), axis=1).reshape(argmax.shape)
 
 
@@ -3723,14 +3723,6 @@ def _max_pool_with_argmax(x, *, pool_size, strides, padding):
     return _max_pool_with_argmax_of_pool_reference(w, x)
 
 
-def _add_at_argmax(g, argmax, x):
-    return _add_at_argmax_of_pool_reference(g, argmax, x)
-
-
-def _take_at_argmax(values, argmax):
-    return _take_at_argmax_of_pool_reference(values, argmax)
-
-
 # ops.convolutional.transposed_convolution
 def _transposed_dims(sizes, window, strides, padding, output_padding, dilation):
     extra = output_padding or (None,) * len(window)
@@ -4808,10 +4800,6 @@ def _reciprocal(x):
     return 1 / x
 
 
-def _rsqrt(x):
-    return _rsqrt_of_elementwise_reference(x)
-
-
 def _keep_where(x, mask):
     return np.where(mask, x, 0)
 
@@ -5008,10 +4996,6 @@ _EPSILON = 1e-16
 _TINY = 1e-300
 
 
-def _log_gamma(x):
-    return _lgamma(x)
-
-
 def _fraction(first, term, active):
     value = np.where(first == 0, _TINY, first)
     c, d = value, np.zeros_like(value)
@@ -5043,7 +5027,7 @@ def _gamma_parts(a, x):
     low = x < a + 1
     valid = (a > 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
     safe_a, safe_x = np.where(valid, a, 1.0), np.where(valid, x, 1.0)
-    scale = np.exp(safe_a * np.log(safe_x) - safe_x - _log_gamma(safe_a))
+    scale = np.exp(safe_a * np.log(safe_x) - safe_x - _lgamma(safe_a))
     lower = scale / safe_a * _lower_series(safe_a, safe_x, valid & low)
     b0 = safe_x + 1 - safe_a
     upper = scale / _fraction(b0, lambda n: (-n * (n - safe_a), b0 + 2 * n), valid & ~low)
@@ -5077,7 +5061,7 @@ def _lower_slope(a, x, active):
         total, bent = total + term, bent - term * harmonic
         if n % 16 == 0 and not (term * (1 + harmonic) > _EPSILON * total).any():
             break
-    log_scale = a * np.log(x) - x - _log_gamma(a + 1)
+    log_scale = a * np.log(x) - x - _lgamma(a + 1)
     by_scale = np.log(x) - _digamma(a + 1)
     return np.exp(log_scale) * (by_scale * total + bent)
 
@@ -5103,7 +5087,7 @@ def _upper_slope(a, x, active):
         active = active & ~settled
         if n % 16 == 0 and not active.any():
             break
-    scale = np.exp(a * np.log(x) - x - _log_gamma(a))
+    scale = np.exp(a * np.log(x) - x - _lgamma(a))
     by_scale = np.log(x) - _digamma(a)
     return scale / value * (by_scale - slope / value)
 
@@ -5137,7 +5121,7 @@ def _betainc(a, b, x):
     p, q = np.where(turned, b_, a_), np.where(turned, a_, b_)
     z = np.where(turned, 1 - x_, x_)
     complement = np.where(turned, x_, 1 - x_)
-    log_beta = _log_gamma(p) + _log_gamma(q) - _log_gamma(p + q)
+    log_beta = _lgamma(p) + _lgamma(q) - _lgamma(p + q)
     scale = np.exp(p * np.log(z) + q * np.log(complement) - log_beta) / p
     part = scale / _fraction(np.ones_like(z), lambda n: _beta_term(p, q, z, n), inside)
     value = np.where(turned, 1 - part, part)
@@ -5353,27 +5337,11 @@ def _sinc(x):
 # ops.math.value_limits
 
 
-def _clip(x, *, x_min, x_max):
-    return _clip_of_elementwise_reference(x, x_min=x_min, x_max=x_max)
-
-
 def _clip_by_tensors(x, x_min, x_max):
     return np.maximum(np.minimum(x, x_max), x_min)
 
 
 # ops.neural.activations
-
-
-def _relu_gradient(g, y):
-    return _relu_gradient_of_elementwise_reference(g, y)
-
-
-def _relu(x):
-    return _relu_of_elementwise_reference(x)
-
-
-def _relu6(x):
-    return _relu6_of_elementwise_reference(x)
 
 
 def _keep_between(g, x, *, low, high):
@@ -5390,24 +5358,12 @@ def _leaky_relu_gradient(g, x, *, negative_slope):
     return np.where(x > 0, g, g * negative_slope)
 
 
-def _sigmoid(x):
-    return _sigmoid_of_elementwise_reference(x)
-
-
 def _log_sigmoid(x):
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 
-def _softplus(x):
-    return _softplus_of_elementwise_reference(x)
-
-
 def _softsign(x):
     return x / (1 + np.abs(x))
-
-
-def _hard_sigmoid(x):
-    return _hard_sigmoid_of_elementwise_reference(x)
 
 
 def _sparse_sigmoid(x):
@@ -5415,23 +5371,11 @@ def _sparse_sigmoid(x):
 
 
 def _hard_tanh(x):
-    return _clip_of_elementwise_reference(x, x_min=-1, x_max=1)
-
-
-def _elu_gradient(g, x, *, alpha):
-    return _elu_gradient_of_elementwise_reference(g, x, alpha=alpha)
+    return _clip(x, x_min=-1, x_max=1)
 
 
 def _elu(x, *, alpha):
     return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
-
-
-def _selu_gradient(g, x):
-    return _selu_gradient_of_elementwise_reference(g, x)
-
-
-def _selu(x):
-    return _selu_of_elementwise_reference(x)
 
 
 def _celu(x, *, alpha):
@@ -5462,24 +5406,8 @@ def _tanh_shrink(x):
 # ops.neural.gated_activations
 
 
-def _silu(x):
-    return _silu_of_elementwise_reference(x)
-
-
-def _silu_gradient(g, x):
-    return _silu_gradient_of_elementwise_reference(g, x)
-
-
-def _hard_silu(x):
-    return _hard_silu_of_elementwise_reference(x)
-
-
-def _hard_silu_gradient(g, x):
-    return _hard_silu_gradient_of_elementwise_reference(g, x)
-
-
 def _mish(x):
-    return x * np.tanh(_softplus_of_elementwise_reference(x))
+    return x * np.tanh(_softplus(x))
 
 
 def _gelu_tanh(x):
