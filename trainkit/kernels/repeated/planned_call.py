@@ -184,6 +184,32 @@ def repeat_call(otherwise: Callable[..., Any]) -> Any:
     return native.NATIVE.Repeating(otherwise) if native.is_on() else Repeating(otherwise)
 
 
+class RepeatedCalls:
+    """An operation that remembers what the sizes of its operands decide.
+
+    Attributes:
+        calls: function of the operands, which gives `None` where the plain version is to do it.
+
+    Args:
+        otherwise: what `calls` does where it remembers no such call: `first`, or what may ask it.
+    """
+
+    __slots__ = ("calls",)
+    _run: Callable[..., Array | None]
+    _plan: Callable[..., Any]  # what does further calls like one that was done, or `None`
+
+    def __init__(self, otherwise: Callable[..., Any] | None = None) -> None:
+        self.calls = repeat_call(otherwise or self.first)
+
+    def first(self, *operands: Any) -> Array | None:
+        """The result of a call that is not known yet; further calls are as this one."""
+        y = self._run(*operands)
+        call = None if y is None else self._plan(*operands)
+        if call is not None:
+            self.calls.remember(call)
+        return y
+
+
 class Repeating:
     """`repeat_call` in Python.
 

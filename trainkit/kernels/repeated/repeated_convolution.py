@@ -38,8 +38,8 @@ from trainkit.kernels.repeated.planned_call import (
     CallPlan,
     KeptWeights,
     NewArray,
+    RepeatedCalls,
     plan_call,
-    repeat_call,
 )
 from trainkit.kernels.repeated.repeated_product import product_call
 from trainkit.kernels.threads import pools
@@ -54,12 +54,8 @@ _LINES_LAYOUT = "lines"
 _NO_LIMIT = np.float32(np.inf)
 
 
-class RepeatedConvolution:
+class RepeatedConvolution(RepeatedCalls):
     """`conv_tuned.forward` of float32, and what follows it, by weights that a program keeps.
-
-    Attributes:
-        calls: function of input, kernel, bias, factor, shift and residual, the last four of which
-            may be `None`.
 
     Args:
         weights: keeps what is made of the kernel.
@@ -68,31 +64,27 @@ class RepeatedConvolution:
         otherwise: what is done where this is another call than the one before: it may ask `first`.
     """
 
-    __slots__ = ("_rectifier", "_rectifies", "_weights", "calls")
+    __slots__ = ("_rectifier", "_rectifies", "_weights")
 
     def __init__(
         self, weights: PreparedWeights, rectify: bool, rectifier: Rectifier, otherwise: Any
     ) -> None:
         self._weights, self._rectifies, self._rectifier = weights, rectify, rectifier
-        self.calls = repeat_call(otherwise)
+        super().__init__(otherwise)
 
-    def first(
+    def _run(
         self, w: Windows, groups: int, x: Array, kernel: Array, bias: Any, epilogue: Epilogue | None
     ) -> Array | None:
-        """The result, `None` where compiled kernels do not serve; further calls are as this one."""
         rectifies, weights = self._rectifies, self._weights
-        y = conv_tuned.forward(w, x, kernel, bias, rectifies, groups, weights, epilogue)
-        if y is not None and (bias is None or bias.dtype is _F32):
-            factor, shift, residual = (None,) * 3 if epilogue is None else epilogue[:3]
-            operands = x, kernel, bias, factor, shift, residual
-            call = self._call(w, groups, operands)
-            if call is not None:
-                self.calls.remember(call)
-        return y
+        return conv_tuned.forward(w, x, kernel, bias, rectifies, groups, weights, epilogue)
 
-    def _call(self, w: Windows, groups: int, operands: _Operands) -> Any:
-        """A function that does such calls, `None` where each is to be a first one."""
-        x, kernel, *_, factor, _, _ = operands
+    def _plan(
+        self, w: Windows, groups: int, x: Array, kernel: Array, bias: Any, epilogue: Epilogue | None
+    ) -> Any:
+        if bias is not None and bias.dtype is not _F32:
+            return None
+        factor, shift, residual = (None,) * 3 if epilogue is None else epilogue[:3]
+        operands = x, kernel, bias, factor, shift, residual
         channels, filters = x.shape[-1], kernel.shape[-1]
         low, is_followed = np.float32(0 if self._rectifies else -np.inf), factor is not None
         limits = epilogue_tuned.limits_of(self._rectifier) if is_followed else (low, _NO_LIMIT)

@@ -24,8 +24,8 @@ from trainkit.kernels.repeated.planned_call import (
     CallPlan,
     KeptWeights,
     NewArray,
+    RepeatedCalls,
     plan_call,
-    repeat_call,
 )
 
 Array = Any
@@ -33,11 +33,8 @@ Array = Any
 _F32 = np.dtype(np.float32)
 
 
-class RepeatedProduct:
+class RepeatedProduct(RepeatedCalls):
     """`product` of float32, with bias and rectifier, by weights that a program does not assign.
-
-    Attributes:
-        calls: function of input, weights and, where there is one, bias.
 
     Args:
         weights: keeps the strips of the second matrix.
@@ -45,27 +42,26 @@ class RepeatedProduct:
         otherwise: what is done where this is another call than the one before: it may ask `first`.
     """
 
-    __slots__ = ("_limits", "_rectifies", "_weights", "calls")
+    __slots__ = ("_limits", "_rectifies", "_weights")
 
     def __init__(self, weights: PreparedWeights, rectify: bool, otherwise: Any) -> None:
         self._weights, self._rectifies = weights, rectify
         self._limits = np.float32(0 if rectify else -np.inf), np.float32(np.inf)
-        self.calls = repeat_call(otherwise)
+        super().__init__(otherwise)
 
-    def first(self, *operands: Any) -> Array | None:
-        """The product by other weights or of other sizes, `None` where the body is to do it."""
+    def _run(self, *operands: Any) -> Array | None:
         x, w, bias = (*operands, None)[:3]
         if x.ndim < 2 or not x.flags.c_contiguous:
             return None
         rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
         start = None if bias is None else owned(bias)
         result = product(rows, w, start, self._rectifies, self._weights)
-        if result is None:
-            return None
-        call = product_call(operands, w.shape[1], self._weights, self._limits)
-        if call is not None:
-            self.calls.remember(call)
-        return result if x.ndim == 2 else result.reshape(*x.shape[:-1], -1)
+        if result is None or x.ndim == 2:
+            return result
+        return result.reshape(*x.shape[:-1], -1)
+
+    def _plan(self, *operands: Any) -> Any:
+        return product_call(operands, operands[1].shape[1], self._weights, self._limits)
 
 
 def product_call(

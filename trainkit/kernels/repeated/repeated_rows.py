@@ -12,8 +12,8 @@ from trainkit.kernels.repeated.planned_call import (
     CalledArray,
     CallPlan,
     NewArray,
+    RepeatedCalls,
     plan_call,
-    repeat_call,
 )
 from trainkit.kernels.threads.thread_pool import shared
 
@@ -24,12 +24,8 @@ _STANDING = {"ones": np.ones, "zeros": np.zeros}
 """What stands for a vector that there is not, by its layout."""
 
 
-class RepeatedRows:
-    """A kernel of float32 rows and of vectors beside them, which remembers what sizes decide.
-
-    Attributes:
-        calls: function of rows and vectors, of which those may be `None` that the kernel takes so;
-            it gives `None` where the plain version is to do it.
+class RepeatedRows(RepeatedCalls):
+    """A kernel of float32 rows and of vectors beside them, `None` for those that are not there.
 
     Args:
         kernel: takes rows first, then vectors ("ones" and "zeros"), then numbers, and gives rows.
@@ -38,7 +34,7 @@ class RepeatedRows:
         numbers: what the kernel takes behind its arrays.
     """
 
-    __slots__ = ("_kernel", "_numbers", "_run", "_width", "calls")
+    __slots__ = ("_kernel", "_numbers", "_run", "_width")
 
     def __init__(
         self,
@@ -48,16 +44,12 @@ class RepeatedRows:
         numbers: tuple[Any, ...],
     ) -> None:
         self._kernel, self._run, self._width, self._numbers = kernel, run, width, numbers
-        self.calls = repeat_call(self._first)
+        super().__init__()
 
-    def _first(self, x: Array, *vectors: Array | None) -> Array | None:
-        y = self._run(x, *vectors)
+    def _plan(self, x: Array, *vectors: Array | None) -> Callable[..., Any] | None:
         # of other dtypes there is no plan, and another shape may be made by another kernel
-        if y is not None and all(v is None or v.dtype is _F32 for v in (x, *vectors)):
-            self.calls.remember(plan_call(self._plan(x, *vectors)))
-        return y
-
-    def _plan(self, x: Array, *vectors: Array | None) -> CallPlan:
+        if not all(v is None or v.dtype is _F32 for v in (x, *vectors)):
+            return None
         kernel, width = self._kernel, self._width(x)
         nanoseconds = kernel.nanoseconds * x.size
         rows = x.size // width, width
@@ -67,7 +59,7 @@ class RepeatedRows:
             None if v is None else CalledArray((3 + i,), (width,), v.shape, is_copied=True)
             for i, v in enumerate(vectors)
         )
-        return CallPlan(
+        plan = CallPlan(
             kernel,
             (),
             (*shares, None, *standing, *self._numbers, None),
@@ -75,3 +67,4 @@ class RepeatedRows:
             NewArray(3 + len(vectors) + len(self._numbers), rows, x.shape),
             fresh=((0, 1), lambda: shared(nanoseconds)) if shares[1] > 1 else None,
         )
+        return plan_call(plan)
