@@ -61,6 +61,27 @@ def test_images_alone_and_other_shapes(folder):
     assert data.element_spec == tk.TensorSpec((None, 1, 4, 4))
 
 
+def test_images_are_filled_up_after_they_are_resized(folder):
+    """As Keras does, by `tf.image.resize_with_pad`: zeros are not mixed into the border."""
+    data = utils.image_dataset_from_directory(
+        folder, image_size=(4, 4), pad_to_aspect_ratio=True, batch_size=2, shuffle=False,
+        verbose=False,
+    )  # fmt: skip
+    assert data.element_spec[0] == tk.TensorSpec((None, 4, 4, 3))
+    second = next(iter(data))[0].numpy()[1]
+    np.testing.assert_allclose(second[..., 0], [[1, 1, 1, 0]] * 4)
+
+
+def test_nearest_pixels_stay_bytes(folder):
+    data = utils.image_dataset_from_directory(
+        folder, image_size=(4, 4), interpolation="nearest", shuffle=False, verbose=False
+    )
+    assert data.element_spec[0] == tk.TensorSpec((None, 4, 4, 3), "uint8")
+    images, _ = next(iter(data))
+    assert images.dtype == tk.uint8
+    assert images.numpy()[-1].tolist() == [[[104] * 3] * 4] * 4
+
+
 def test_subsets_share_no_files(folder, capsys):
     more = {"validation_split": 0.3, "seed": 3, "image_size": (2, 2)}
     train = utils.image_dataset_from_directory(folder, subset="training", **more)

@@ -293,3 +293,72 @@ def test_the_gradient_of_a_descending_sort_goes_where_the_values_came_from():
         return tape.gradient(y, x)
 
     assert outcome(gradient).numpy().tolist() == [[10, 100, 1]]
+
+
+NUMBERS = ([0, 1], 1, [0.0, 1.0], [[1], [0]], [True, 0], range(2), [1j])
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=repr)
+def test_numbers_of_python_are_no_bools(numbers):
+    """As in TensorFlow; a cast asks which are not 0, and Keras's operations cast."""
+    for make in (tk.constant, tk.convert_to_tensor, tk.Variable):
+        with pytest.raises(TypeError, match="can't be had as bool; use True and False"):
+            make(numbers, dtype=tk.bool)
+    with pytest.raises(TypeError, match="can't be had as bool"):
+        tk.Variable([False, True]).assign(numbers)
+    want = np.real(numbers) != 0  # imaginary parts are dropped by casts
+    for cast in (tk.cast, tk.keras.ops.convert_to_tensor, tk.keras.ops.cast, tk.keras.ops.array):
+        np.testing.assert_array_equal(cast(numbers, "bool"), want)
+    np.testing.assert_array_equal(tk.keras.Variable(numbers, dtype="bool"), want)
+
+
+@pytest.mark.parametrize("values", [[True, False], [], np.array([0, 2]), np.bool_(True)], ids=repr)
+def test_bools_and_arrays_of_numpy_are_bools(values):
+    for make in (tk.constant, tk.Variable):
+        result = make(values, dtype="bool")
+        assert result.dtype == tk.bool
+        np.testing.assert_array_equal(result, np.asarray(values).astype(bool))
+
+
+def test_numbers_are_not_cast_to_text():
+    for call in (tk.cast, tk.keras.ops.convert_to_tensor):
+        for numbers in ([1, 2], np.array([1.5]), tk.constant([True])):
+            with pytest.raises(ERROR, match="can't be cast to string"):
+                call(numbers, tk.string)
+    traced = tk.function(lambda x: tk.cast(x, tk.string))
+    with pytest.raises(ERROR, match="int32 can't be cast to string"):
+        traced(tk.constant([1]))
+    with pytest.raises(ERROR, match="can't be cast to string"):
+        tk.Variable(np.array([1, 2]), dtype="string")
+    assert tk.cast(["a"], tk.string).numpy().tolist() == [b"a"]
+    assert tk.strings.as_string([1]).numpy().tolist() == [b"1"]
+
+
+def test_a_list_is_no_condition():
+    """Python asks of a list whether it is empty, and not what is in it."""
+    for cond in (tk.cond, tk.keras.ops.cond):
+        for several in ([0, 1], [False, False], np.array([True, False]), []):
+            with pytest.raises(ERROR, match="pred must be a scalar"):
+                cond(several, lambda: 1, lambda: 2)
+        assert cond([False], lambda: 1, lambda: 2) == 2
+        assert cond(np.array(True), lambda: 1, lambda: 2) == 1
+
+
+def test_a_mask_has_axes():
+    for mask in (1, True, tk.constant(False)):
+        with pytest.raises(ERROR, match="the mask is a scalar"):
+            tk.boolean_mask([1, 2], mask)
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [tk.reduce_sum, tk.reduce_prod, tk.math.reduce_euclidean_norm, tk.cumsum, tk.math.cumprod],
+)
+def test_bools_are_not_added_up_in_their_own_dtype(reduce):
+    flags = tk.constant([True, True, False])
+    for run in (reduce, tk.function(reduce)):
+        with pytest.raises(ERROR, match=r"tk\.cast\(x, tk\.int32\)"):
+            run(flags)
+    assert tk.keras.ops.sum(flags).dtype == "int32"
+    assert int(tk.math.count_nonzero(flags)) == 2
+    assert int(tk.reduce_sum(tk.cast(flags, tk.int32))) == 2

@@ -202,7 +202,7 @@ for _name in OPERATORS:
 def test_operators_leave_to_foreign_objects_what_these_do(name):
     apply = getattr(operator, {"and": "and_", "or": "or_"}.get(name, name))
     dtype = tk.bool if name in ("and", "or", "xor") else tk.float32
-    x = tk.constant([1, 0], dtype)
+    x = tk.constant(np.array([1, 0]), dtype)
     for value in (x, tk.Variable(x), tk.Input((2,), dtype=dtype)):
         assert apply(value, Answering()) == (name, type(value))
         with pytest.raises((TypeError, ValueError), match="object"):

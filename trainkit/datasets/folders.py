@@ -18,6 +18,7 @@ from trainkit.data import AUTOTUNE, Dataset
 from trainkit.datasets.image_arrays import channel_order
 from trainkit.ops.core.strings import substr
 from trainkit.ops.images.image_codecs import decode_image
+from trainkit.ops.images.image_crops import resize_with_pad
 from trainkit.ops.signal.wav import decode_wav
 from trainkit.records.decoding import read_file
 
@@ -222,6 +223,8 @@ def image_dataset_from_directory(
 ) -> Any:
     """The images in a folder, as float32 batches of one size, with labels.
 
+    With `interpolation="nearest"` they are of uint8, as the pixels of the files are.
+
     Args:
         labels: `"inferred"`, from the folders; a list of numbers in the order of the sorted paths;
             or `None`.
@@ -252,24 +255,32 @@ def image_dataset_from_directory(
             f"{interpolation!r} one of {list(_WAYS)}"
         )
     height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+    if crop_to_aspect_ratio and pad_to_aspect_ratio:
+        raise ValueError(
+            f"{caller}: crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other"
+        )
     channels, order = _CHANNELS[color_mode], channel_order(data_format)
+    way = interpolation.lower()
 
     def load(path: Any) -> Any:
         image = decode_image(read_file(path), channels, expand_animations=False)
-        image = ops.image.resize(
-            ops.cast(image, "float32"),
-            (height, width),
-            interpolation=interpolation.lower(),
-            crop_to_aspect_ratio=crop_to_aspect_ratio,
-            pad_to_aspect_ratio=pad_to_aspect_ratio,
-            data_format="channels_last",
-        )
+        if pad_to_aspect_ratio:  # around the resized image, whose border is not mixed with zeros
+            image = resize_with_pad(image, height, width, way)
+        else:
+            image = ops.image.resize(
+                image if way == "nearest" else ops.cast(image, "float32"),
+                (height, width),
+                interpolation=way,
+                crop_to_aspect_ratio=crop_to_aspect_ratio,
+                data_format="channels_last",
+            )
         return ops.transpose(image, (2, 0, 1)) if order == "channels_first" else image
 
     shape = (channels, height, width) if order == "channels_first" else (height, width, channels)
+    dtype = "uint8" if way == "nearest" else "float32"
     return _dataset(
         caller, directory, labels, label_mode, class_names, IMAGES,
-        _of_shape(load, shape, "float32"), batch_size, shuffle, seed, validation_split, subset,
+        _of_shape(load, shape, dtype), batch_size, shuffle, seed, validation_split, subset,
         follow_links, verbose,
     )  # fmt: skip
 

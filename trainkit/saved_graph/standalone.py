@@ -4779,10 +4779,18 @@ def _sliding_product(x, window):
 
 
 # ops.math.elementwise
+def _cast_rule(x, *, dtype):
+    if dtype == "string" and x.dtype.name != dtype:
+        raise GraphError(
+            f"cast: {x.dtype.name} can't be cast to string; tk.strings.as_string writes numbers"
+        )
+    return _Spec(x.shape, dtype)
 
 
 def _cast(x, *, dtype):
     target = _ElementType(dtype).dtype
+    if target.kind == "O" and x.dtype != target:
+        _cast_rule(_Spec(x.shape, _ElementType(x.dtype)), dtype=dtype)
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     return x.astype(target)

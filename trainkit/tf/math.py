@@ -104,7 +104,7 @@ from trainkit.ops.math.complex_parts import phase as _phase
 from trainkit.ops.math.incomplete_gamma import betainc as betainc
 from trainkit.ops.math.incomplete_gamma import igamma as igamma
 from trainkit.ops.math.incomplete_gamma import igammac as igammac
-from trainkit.ops.math.nan_reductions import mean_in_dtype
+from trainkit.ops.math.nan_reductions import mean_in_dtype, prod_in_dtype, sum_in_dtype
 from trainkit.ops.math.segment_reductions import segment_max as segment_max
 from trainkit.ops.math.segment_reductions import segment_mean as segment_mean
 from trainkit.ops.math.segment_reductions import segment_min as segment_min
@@ -210,11 +210,7 @@ def reduce_sum(
         if axis is None or type(axis) is int:
             return ops.sum(x, axis, keepdims)
         return reduced(ops.sum, x, axis, keepdims)
-    return reduced(_reduce_sum, as_tensor(x), axis, keepdims)
-
-
-def _reduce_sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    return ops.cast(ops.sum(x, axis, keepdims), x.dtype)
+    return reduced(sum_in_dtype, as_tensor(x), axis, keepdims)
 
 
 def reduce_prod(
@@ -229,11 +225,7 @@ def reduce_prod(
         >>> float(tk.math.reduce_prod([2.0, 3.0, 4.0]))
         24.0
     """
-    return reduced(_reduce_prod, as_tensor(input_tensor), axis, keepdims)
-
-
-def _reduce_prod(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    return ops.cast(ops.prod(x, axis=axis, keepdims=keepdims), x.dtype)
+    return reduced(prod_in_dtype, as_tensor(input_tensor), axis, keepdims)
 
 
 def reduce_mean(

@@ -113,3 +113,16 @@ def test_models_and_data_sets_hash(tmp_path):
 def test_what_does_not_fit_is_told(call, words):
     with pytest.raises((tk.errors.InvalidArgumentError, ValueError), match=words):
         call()
+
+
+@pytest.mark.parametrize("values", [["a", "bb"], [["a"], ["bb"]], [1, 2], "a"])
+def test_lists_and_texts_of_python_become_vectors(values):
+    layer = tk.layers.Hashing(4, output_mode="one_hot")
+    np.testing.assert_array_equal(layer(values), layer(tk.constant(values)))
+
+
+def test_a_text_and_a_number_of_python_are_crossed():
+    for mode in ("int", "one_hot"):
+        layer = tk.layers.HashedCrossing(5, output_mode=mode)
+        want = layer((tk.constant("A"), tk.constant(1)))
+        np.testing.assert_array_equal(layer(("A", 1)), want)

@@ -320,3 +320,18 @@ def test_several_columns_of_texts_are_not_split():
     layer = layers.TextVectorization(vocabulary=["cat", "dog"])
     with pytest.raises(ShapeError, match=r"texts of shape \(1, 2\) can't be split"):
         layer([["cat", "dog"]])
+
+
+def test_one_number_of_python_is_encoded():
+    one_hot = layers.CategoryEncoding(num_tokens=4, output_mode="one_hot")(3)
+    assert one_hot.numpy().tolist() == [[0, 0, 0, 1]]
+    assert layers.CategoryEncoding(num_tokens=4)(3).numpy().tolist() == [0, 0, 0, 1]
+
+
+def test_rows_of_an_array_have_means_of_their_own():
+    layer = layers.Normalization(axis=0)
+    layer.adapt(np.array([[1.0, 2.0], [3.0, 8.0]], "float32"))
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+    np.testing.assert_allclose(layer(rows), [[-1.0, 1.0], [-1.0, -0.6]], rtol=1e-6)
+    with pytest.raises(ShapeError, match="must have known sizes"):
+        layers.Normalization().adapt(np.arange(5.0, dtype="float32"))

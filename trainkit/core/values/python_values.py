@@ -62,6 +62,11 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
         raise TypeError(
             f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
         )
+    if array.dtype.kind in "iufc" and dtype.is_bool and array.size and not has_dtype(value):
+        raise TypeError(
+            f"{short_text(value)} can't be had as bool; use True and False, or tk.cast, by which "
+            "what is not 0 is True"
+        )
     # arrays are cast as TensorFlow casts them, with NumPy's warning
     is_array = isinstance(value, np.ndarray | np.generic)
     if array.dtype.kind == "c" and dtype.is_floating and array.size and not is_array:

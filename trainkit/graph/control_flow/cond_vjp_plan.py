@@ -318,7 +318,7 @@ def _stand_in(graph: Graph, spec: Spec) -> GraphTensor:
     is_static = None not in tuple(spec.shape)
     dims = tuple(spec.shape) if is_static else (0,) * len(spec.shape)
     with eagerly():
-        zero = convert_to_tensor(0, dtype=spec.dtype)
+        zero = convert_to_tensor(False if spec.dtype.is_bool else 0, dtype=spec.dtype)
     scalar = graph.constant(zero)
     if not dims:
         return scalar

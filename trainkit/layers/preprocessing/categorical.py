@@ -92,6 +92,8 @@ class CategoryEncoding(Layer):
             raise InvalidArgumentError(
                 f"count_weights belong to output_mode='count', it is {self.output_mode!r}"
             )
+        if not hasattr(inputs, "dtype"):  # a list or a number
+            inputs = ops.convert_to_tensor(inputs)
         indices = ops.cast(inputs, "int32") if not inputs.dtype.is_integer else inputs
         if not isinstance(indices, SymbolicTensor) and indices.size:
             low, high = int(ops.min(indices)), int(ops.max(indices))

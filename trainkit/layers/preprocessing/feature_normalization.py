@@ -136,7 +136,9 @@ class Normalization(Layer):
                 )
             batch = np.asarray(item, np.float64)
             if not self.built:
-                self.build((None, *batch.shape[1:]))
+                # an array is all data, so its first axis may have means of its own
+                count = len(batch) if item is data and batch.ndim > 1 else None
+                self.build((count, *batch.shape[1:]))
             count = math.prod(batch.shape[i] for i in self._reduced)
             new_mean, new_variance = batch.mean(self._reduced), batch.var(self._reduced)
             new_total = total + count

@@ -122,6 +122,8 @@ class Hashing(Layer):
         return self.compute_dtype if self.output_mode == "int" else "int64"
 
     def call(self, inputs: Any) -> Any:
+        if not hasattr(inputs, "shape"):  # a list or a text
+            inputs = convert_to_tensor(inputs)
         if self.output_mode == "one_hot" and len(inputs.shape) and inputs.shape[-1] == 1:
             inputs = inputs[..., 0]
         return encoded(_bins(inputs, self), self.output_mode, self.num_bins, self.compute_dtype)
@@ -195,6 +197,8 @@ class HashedCrossing(Layer):
 
     def call(self, inputs: Any) -> Any:
         many = isinstance(inputs, list | tuple)
+        if many:
+            inputs = [x if hasattr(x, "shape") else convert_to_tensor(x) for x in inputs]
         shapes = [tuple(x.shape) for x in inputs] if many else []
         if len(shapes) < 2 or len(set(shapes)) > 1:
             raise InvalidArgumentError(

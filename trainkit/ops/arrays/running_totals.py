@@ -13,7 +13,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import full_like
 from trainkit.ops.arrays.pad_and_roll import flip
-from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.shaping import as_tensor, refuse_bools
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.math.cumulative import cumprod as cumprod_
@@ -39,9 +39,9 @@ def cumsum(
         array([5., 3., 0.], dtype=float32)
     """
     if type(x) is Tensor and type(axis) is int and not exclusive and not reverse:  # most calls
-        y = cumsum_(x, axis)
+        y = cumsum_(refuse_bools(x, "cumsum"), axis)
         return y if y.dtype is x.dtype else cast(y, x.dtype)
-    x = as_tensor(x)
+    x = refuse_bools(as_tensor(x), "cumsum")
     return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)
 
 
@@ -59,7 +59,7 @@ def cumprod(
         >>> tk.math.cumprod([1.0, 2.0, 3.0]).numpy()
         array([1., 2., 6.], dtype=float32)
     """
-    x = as_tensor(x)
+    x = refuse_bools(as_tensor(x), "cumprod")
     return _cumulative(cumprod_, x, plain(axis), exclusive, reverse, 1)
 
 

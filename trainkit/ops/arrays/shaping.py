@@ -40,6 +40,21 @@ def as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 
+def refuse_bools(x: Tensor, op: str) -> Tensor:
+    """`x`, unless it holds bools, whose sums in their own dtype would be no counts.
+
+    Raises:
+        InvalidArgumentError: it does.
+    """
+    if x.dtype.is_bool:
+        raise InvalidArgumentError(
+            f"{op}: the dtype stays, and bools are not added up or multiplied; tk.cast(x, "
+            "tk.int32) makes numbers of them, tk.math.count_nonzero counts, tk.reduce_any and "
+            "tk.reduce_all say whether one or all hold"
+        )
+    return x
+
+
 def sizes_of(shape: Any, op: str, free: bool = False) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
     """The sizes in `shape`, and tensors for those that are known only when a graph runs.
 

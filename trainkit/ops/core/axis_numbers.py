@@ -82,7 +82,8 @@ def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) ->
     if not is_later(axis):
         return reduce(x, plain(axis), keepdims)
     x = convert_to_tensor(x)
-    name = getattr(reduce, "func", reduce).__name__.lstrip("_")  # a partial has no name
+    function = getattr(reduce, "func", reduce)  # a partial has no name
+    name = function.__name__.lstrip("_").removesuffix("_in_dtype")
     rank = len(x.shape) - (0 if keepdims else count_of(axis, name))
     if rank < 0:
         raise ShapeError(

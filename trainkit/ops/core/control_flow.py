@@ -97,6 +97,8 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
     pred = _value(pred)
     if _symbolic(pred):
         return trace_state.current_trace().cond(pred, true_fn, false_fn)
+    if isinstance(pred, list | tuple | np.ndarray):  # of which Python asks whether it is empty
+        pred = convert_to_tensor(pred)
     if is_tensor(pred) and pred.size != 1:
         raise InvalidArgumentError(
             f"cond: pred must be a scalar, it has shape {pred.shape}; use all or any"

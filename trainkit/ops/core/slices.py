@@ -166,6 +166,8 @@ def boolean_mask(
     tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask)
     start = 0 if axis is None else whole_number(axis, "boolean_mask", "axis")
     masked = mask.shape
+    if len(masked) == 0:
+        raise InvalidArgumentError("boolean_mask: the mask is a scalar, it needs an axis at least")
     if tuple(tensor.shape[start : start + len(masked)]) != tuple(masked):
         raise InvalidArgumentError(
             f"boolean_mask: the mask has shape {masked}, the tensor {tensor.shape} from axis "

@@ -12,6 +12,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
+from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import TensorLike
@@ -19,9 +20,10 @@ from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.pad_and_roll import rot90 as rot90_
 from trainkit.ops.arrays.ranges import arange
-from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.resizing import resize as resize_
 from trainkit.ops.images.resizing import resized_by
 from trainkit.ops.indexing.gathering import take
@@ -63,8 +65,53 @@ def _part_spec(arguments: dict[str, Any]) -> Spec:
 
 
 _BOX = ("offset_height", "offset_width", "target_height", "target_width")
+_TARGET = ("target_height", "target_width")
 
 
+def _open_size(arguments: Bound, image: str = "image") -> bool:
+    """Whether height or width of the images are not known yet."""
+    return None in tuple(as_tensor(arguments[image]).shape)[-3:-1]
+
+
+def _plain_sizes(*sizes: Any) -> list[int | None]:
+    """Sizes as ints, `None` for those that are known only when the graph runs."""
+    return [None if isinstance(n, SymbolicTensor) else int(plain(n)) for n in sizes]
+
+
+def _target_later(arguments: Bound) -> Spec | None:
+    """An image of the target size, where its own is not known yet."""
+    if not _open_size(arguments):
+        return None
+    x = as_tensor(arguments["image"])
+    dtype = x.dtype if arguments.get("method", "nearest") == "nearest" else dtypes.float32
+    size = _plain_sizes(*(arguments[name] for name in _TARGET))
+    return Spec((*x.shape[:-3], *size, x.shape[-1]), dtype)
+
+
+def _part_later(arguments: Bound) -> Spec | None:
+    """A part of an image whose size is not known yet."""
+    return _part_spec(arguments) if _open_size(arguments) else None
+
+
+def _same_ratio_later(arguments: Bound) -> Spec | None:
+    """An image that keeps a shape which is not known yet."""
+    keeps = arguments["preserve_aspect_ratio"] and _open_size(arguments, "images")
+    return _resized_spec(arguments) if keeps else None
+
+
+def _boxes_later(arguments: Bound) -> Spec | None:
+    """Boxes out of images whose size is not known yet."""
+    if not _open_size(arguments):
+        return None
+    boxes, _, _, channels = _box_spec(arguments).shape
+    crop_size = arguments["crop_size"]
+    sizes = (
+        [None, None] if isinstance(crop_size, SymbolicTensor) else _plain_sizes(*plain(crop_size))
+    )
+    return Spec((boxes, *sizes, channels), _box_spec(arguments).dtype)
+
+
+@sizes_later("tf.image.resize", _same_ratio_later, constants=("size",))
 @needs_values("size", gives=_resized_spec)
 def resize(
     images: TensorLike,
@@ -118,6 +165,7 @@ def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
     return rot90_(image, k=int(k), axes=(-3, -2))
 
 
+@sizes_later("tf.image.crop_to_bounding_box", _target_later, constants=_BOX)
 @needs_values(*_BOX, gives=_part_spec)
 def crop_to_bounding_box(
     image: TensorLike, offset_height: int, offset_width: int, target_height: int, target_width: int
@@ -145,6 +193,7 @@ def crop_to_bounding_box(
     return part
 
 
+@sizes_later("tf.image.central_crop", _part_later, constants=("central_fraction",))
 @needs_values("central_fraction", gives=_part_spec)
 def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """The middle `central_fraction`, in (0, 1], of height and width.
@@ -168,6 +217,7 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     return crop_to_bounding_box(x, top, left, h - 2 * top, w - 2 * left)
 
 
+@sizes_later("tf.image.pad_to_bounding_box", _target_later, constants=_BOX)
 @needs_values(*_BOX, gives=_part_spec)
 def pad_to_bounding_box(
     image: TensorLike, offset_height: int, offset_width: int, target_height: int, target_width: int
@@ -198,10 +248,8 @@ def pad_to_bounding_box(
 def _size_spec(arguments: Bound) -> Spec:
     """An image of a height and width that are known only when the graph runs."""
     x = convert_to_tensor(arguments["image"])
-    becomes_float = (
-        "method" in arguments and arguments["method"] != "nearest" and not x.dtype.is_floating
-    )
-    return Spec((*x.shape[:-3], None, None, x.shape[-1]), "float32" if becomes_float else x.dtype)
+    dtype = x.dtype if arguments.get("method", "nearest") == "nearest" else dtypes.float32
+    return Spec((*x.shape[:-3], None, None, x.shape[-1]), dtype)
 
 
 def _box_spec(arguments: Bound) -> Spec:
@@ -210,7 +258,8 @@ def _box_spec(arguments: Bound) -> Spec:
     return Spec((boxes.shape[0], None, None, x.shape[-1]), x.dtype if keeps else "float32")
 
 
-@needs_values("target_height", "target_width", gives=_size_spec)
+@sizes_later("tf.image.resize_with_crop_or_pad", _target_later, constants=_TARGET)
+@needs_values(*_TARGET, gives=_size_spec)
 def resize_with_crop_or_pad(image: TensorLike, target_height: int, target_width: int) -> Tensor:
     """The middle of what is too large; zeros around what is too small.
 
@@ -232,7 +281,8 @@ def resize_with_crop_or_pad(image: TensorLike, target_height: int, target_width:
     return pad_to_bounding_box(part, put[0], put[1], target[0], target[1])
 
 
-@needs_values("target_height", "target_width", gives=_size_spec)
+@sizes_later("tf.image.resize_with_pad", _target_later, constants=_TARGET)
+@needs_values(*_TARGET, gives=_size_spec)
 def resize_with_pad(
     image: TensorLike,
     target_height: int,
@@ -267,6 +317,7 @@ def resize_with_pad(
 # ---------------------------------------------------------------------- boxes of any size
 
 
+@sizes_later("tf.image.crop_and_resize", _boxes_later, constants=("box_indices", "crop_size"))
 @needs_values("crop_size", gives=_box_spec)
 def crop_and_resize(
     image: TensorLike,

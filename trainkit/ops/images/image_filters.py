@@ -19,7 +19,14 @@ from trainkit.ops.arrays.shaping import as_tensor, shape
 from trainkit.ops.convolutional.convolution import is_channels_first
 from trainkit.ops.core.dynamic_shapes import like
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.images.image_layout import batched, choice, computed, later_like, spatial
+from trainkit.ops.images.image_layout import (
+    batched,
+    choice,
+    computed,
+    computed_dtype,
+    later_like,
+    spatial,
+)
 from trainkit.ops.images.resampling import _MODES, _finish, _grid, sampled
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, square, subtract
@@ -101,6 +108,15 @@ def gaussian_blur(
     return restore(_finish(_blur(computed(x), sizes, sigmas[::-1]), x.dtype))
 
 
+def _edges_later(arguments: dict[str, Any]) -> Spec | None:
+    """The spec of the edges in images of a size that is not known yet."""
+    x = as_tensor(arguments["images"])
+    if None not in tuple(x.shape)[1:] or len(x.shape) != 4:
+        return None
+    return Spec((*x.shape, 2), shapes.float_dtype(x.dtype))
+
+
+@sizes_later("image.sobel_edges", _edges_later)
 def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
     """The gradients of the brightness along height and width, by Sobel's 3 x 3 weights.
 
@@ -138,6 +154,15 @@ def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
 # ------------------------------------------------------------------ similarity
 
 
+def _scores_later(arguments: dict[str, Any]) -> Spec | None:
+    """The spec of the similarity of images of a size that is not known yet."""
+    one, two = (as_tensor(arguments[name]) for name in ("image1", "image2"))
+    if None not in (*tuple(one.shape)[-3:], *tuple(two.shape)[-3:]):
+        return None
+    return Spec(tuple(one.shape)[:-3], computed_dtype(one.dtype))
+
+
+@sizes_later("image.ssim", _scores_later)
 def ssim(
     image1: Any,
     image2: Any,

@@ -54,11 +54,15 @@ def batched(images: Any, data_format: str | None, op: str, axes: int = 2) -> tup
     return x, restore
 
 
+def computed_dtype(dtype: dtypes.DType) -> dtypes.DType:
+    """The dtype to calculate in for images of `dtype`: floats of 32 bits or more."""
+    compute_dtype = shapes.float_dtype(dtype)
+    return dtypes.float32 if compute_dtype.size < 4 else compute_dtype
+
+
 def computed(x: Tensor) -> Tensor:
     """`x` in a dtype to calculate in: floats of 32 bits or more."""
-    compute_dtype = shapes.float_dtype(x.dtype)
-    if compute_dtype.size < 4:
-        compute_dtype = dtypes.float32
+    compute_dtype = computed_dtype(x.dtype)
     return x if x.dtype == compute_dtype else cast(x, compute_dtype)
 
 

@@ -9,12 +9,15 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.pad_and_roll import pad
-from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution import depthwise_conv
 from trainkit.ops.convolutional.pooling import average_pool
+from trainkit.ops.core.dynamic_shapes import Bound
+from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.color_adjustments import convert_image_dtype
 from trainkit.ops.images.image_filters import gauss, similarity
 from trainkit.ops.math.elementwise import (
@@ -35,6 +38,13 @@ from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.neural.activations import relu
 
 
+def _standard_later(arguments: Bound) -> Spec | None:
+    """Standardized images of a size that is not known yet."""
+    x = as_tensor(arguments["image"])
+    return Spec(x.shape, "float32") if None in tuple(x.shape)[-3:] else None
+
+
+@sizes_later("tf.image.per_image_standardization", _standard_later)
 def per_image_standardization(image: TensorLike) -> Tensor:
     """(x - mean) / max(standard deviation, 1 / sqrt(elements)), for each image.
 
@@ -163,6 +173,16 @@ def _likeness(
     return similarity(a, b, lambda x: _blur(x, size, sigma, op), max_val, k1, k2)
 
 
+def _scores_later(arguments: Bound) -> Spec | None:
+    """The similarity of images of a size that is not known yet."""
+    a, b = (as_tensor(arguments[name]) for name in ("img1", "img2"))
+    if None not in (*tuple(a.shape)[-3:], *tuple(b.shape)[-3:]):
+        return None
+    lead = tuple(a.shape)[:-3]
+    return Spec((*lead, None, None) if arguments.get("return_index_map") else lead, "float32")
+
+
+@sizes_later("tf.image.ssim", _scores_later, constants=("max_val",))
 def ssim(
     img1: Any,
     img2: Any,
@@ -204,6 +224,7 @@ def ssim(
     return mean_(index, axis=-1 if return_index_map else (-3, -2, -1))
 
 
+@sizes_later("tf.image.ssim_multiscale", _scores_later, constants=("max_val",))
 def ssim_multiscale(
     img1: Any,
     img2: Any,

@@ -237,13 +237,12 @@ def stateless_random_flip_up_down(image: TensorLike, seed: TensorLike) -> Tensor
 
 def _crop(value: Any, size: Any, draw: Draw) -> Tensor:
     x = convert_to_tensor(value)
-    if is_later(size):
-        return _crop_later(x, convert_to_tensor(size), draw)
+    if is_later(size) or None in tuple(x.shape):
+        part = _crop_later(x, convert_to_tensor(size), draw)
+        if isinstance(size, list | tuple):
+            part.set_shape([None if is_later(n) else int(plain(n)) for n in size])
+        return part
     sizes = tuple(plain(size))
-    if None in tuple(x.shape):
-        raise InvalidArgumentError(
-            f"random_crop: all sizes must be known, the shape is {tuple(x.shape)}"
-        )
     if len(sizes) != len(x.shape) or any(n > have for n, have in zip(sizes, x.shape, strict=True)):
         raise InvalidArgumentError(
             f"random_crop: size {sizes} must have a number for each axis of shape "

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import Axis, TensorLike
-from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.arrays.shaping import as_tensor, refuse_bools, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.linear_algebra.norms import length
 from trainkit.ops.linear_algebra.norms import norm as norm_
@@ -106,7 +106,7 @@ def reduce_euclidean_norm(
         >>> int(tk.math.reduce_euclidean_norm([1, 2]))
         2
     """
-    x = as_tensor(input_tensor)
+    x = refuse_bools(as_tensor(input_tensor), "reduce_euclidean_norm")
     squares = square(absolute(x) if x.dtype.is_complex else x)
     return cast(sqrt(reduced(sum_, squares, axis, keepdims)), x.dtype)
 

@@ -62,8 +62,16 @@ dtypes.CASTS.append(half_casts_tuned.cast_array)
 # ------------------------------------------------------------------ dtype and identity
 
 
+def _cast_rule(x: Spec, *, dtype: str) -> Spec:
+    if dtype == "string" and x.dtype.name != dtype:
+        raise InvalidArgumentError(
+            f"cast: {x.dtype.name} can't be cast to string; tk.strings.as_string writes numbers"
+        )
+    return Spec(x.shape, dtype)
+
+
 @primitive(
-    lambda x, *, dtype: Spec(x.shape, dtype),
+    _cast_rule,
     name="cast",
     semantics=ELEMENTWISE,
     recompute="cheap",
@@ -73,6 +81,8 @@ dtypes.CASTS.append(half_casts_tuned.cast_array)
 def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert to the element type `dtype`."""
     target = as_dtype(dtype).dtype
+    if target.kind == "O" and x.dtype != target:
+        _cast_rule(Spec(x.shape, as_dtype(x.dtype)), dtype=dtype)
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     return x.astype(target)

@@ -17,6 +17,7 @@ from trainkit.core.dispatch.native import has_nan
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+from trainkit.ops.arrays.shaping import refuse_bools
 from trainkit.ops.arrays.sorting import TopK, top_k
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.indexing.gathering import take_along_axis
@@ -288,6 +289,16 @@ def mean_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     if 0 in x.shape or None in x.shape:
         mean = where(isnan(mean), 0.0, mean)
     return cast(mean, x.dtype)
+
+
+def sum_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The sum in the dtype of `x`, which is none of bools."""
+    return cast(reductions.sum(refuse_bools(x, "reduce_sum"), axis, keepdims), x.dtype)
+
+
+def prod_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The product in the dtype of `x`, which is none of bools."""
+    return cast(prod(refuse_bools(x, "reduce_prod"), axis, keepdims), x.dtype)
 
 
 # ------------------------------------------------------------------ quantiles
