@@ -3,7 +3,7 @@
 """The usual cases of the eager path in machine code; `trainkit.core.dispatch.native` is its door.
 
 Everything here is the short way through something that is written in Python as well: operations on
-plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, the backward pass over
+plain tensors of floats in NumPy arrays, their entries on tapes, the backward pass over
 such entries, and the lines of a run's journal. What is not usual goes to the Python function that each
 of these was made for, which also finds the words of all errors. Small arrays are handed to the inner
 loops of NumPy's ufuncs as NumPy would hand them over, so the bits are the same.
@@ -67,6 +67,7 @@ cdef extern from "numpy/arrayscalars.h":
     ctypedef struct PyFloatScalarObject:
         float obval
 
+import ml_dtypes
 import numpy as np
 
 cdef enum:
@@ -173,6 +174,7 @@ include "native_code/arrays.pxi"
 include "native_code/ownership.pxi"
 include "native_code/own_loops.pxi"
 include "native_code/loops.pxi"
+include "native_code/halves.pxi"
 include "native_code/formulas.pxi"
 include "native_code/direct.pxi"
 include "native_code/draws.pxi"

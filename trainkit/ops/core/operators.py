@@ -18,6 +18,8 @@ from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math import bitwise, comparisons, rounding
 from trainkit.ops.math import elementwise as ew
 
+_FLOAT_KINDS = "fV"  # "V" is that of bfloat16
+
 # ------------------------------------------------------------------ arithmetic
 
 
@@ -31,7 +33,7 @@ def true_divide(x1: Any, x2: Any) -> Tensor:
     Returns:
         float64 for two integers, float32 if both have 8 or 16 bits; else the promoted dtype.
     """
-    if type(x1) is Tensor and x1._array.dtype.kind == "f":
+    if type(x1) is Tensor and x1._array.dtype.kind in _FLOAT_KINDS:
         return ew.divide(x1, x2)
     x1, x2 = ew.promoted(*ew.lists_as_tensors(x1, x2))
     if x1.dtype.is_integer:
@@ -51,7 +53,7 @@ def _matmul(a: Any, b: Any) -> Any:
 def _quotient(self: Any, other: Any) -> Any:
     """Quotient of Python's `/`, see `true_divide`."""
     try:
-        if type(self) is Tensor and self._array.dtype.kind == "f":
+        if type(self) is Tensor and self._array.dtype.kind in _FLOAT_KINDS:
             return ew.divide(self, other)
         return true_divide(self, other)
     except (TypeError, ValueError):

@@ -125,8 +125,9 @@ cdef class Op:
             return None
         array = plain(array_of(x))
         if array is None:
-            return None
-        result = apply1(self.loops, array)
+            result = half_apply1(self.loops, array_of(x))
+        else:
+            result = apply1(self.loops, array)
         if result is None:
             return None
         y = wrap(result)
@@ -144,8 +145,8 @@ cdef class Op:
         if Py_TYPE(x1) is TENSOR:
             one = plain(array_of(x1))
             if one is None:
-                return None
-            if Py_TYPE(x2) is TENSOR:
+                result = self.of_halves(x1, x2)
+            elif Py_TYPE(x2) is TENSOR:
                 two = plain(array_of(x2))
                 if two is None:
                     return None
@@ -158,8 +159,9 @@ cdef class Op:
         elif Py_TYPE(x2) is TENSOR and is_number(x1):
             two = plain(array_of(x2))
             if two is None:
-                return None
-            result = apply2_number(self.loops, two, x1, True)
+                result = half_apply2_number(self.loops, array_of(x2), x1, True)
+            else:
+                result = apply2_number(self.loops, two, x1, True)
         else:
             return None
         if result is None:
@@ -168,6 +170,14 @@ cdef class Op:
         if PyList_GET_SIZE(TAPES):
             self.record2(x1, x2, y, crossed)
         return y
+
+    cdef object of_halves(self, object x1, object x2):
+        """The result of a tensor that may be of 16-bit floats and another, or a Python number."""
+        if Py_TYPE(x2) is TENSOR:
+            return half_apply2(self.loops, array_of(x1), array_of(x2))
+        if is_number(x2):
+            return half_apply2_number(self.loops, array_of(x1), x2, False)
+        return None
 
 
 def unary_ufunc(primitive, reference):
@@ -279,7 +289,7 @@ cdef class Kernel(Op):
     Args:
         primitive, reference: as for `Op`.
         one_dtype: inputs of several dtypes are not for this module.
-        floats_only: nor are inputs of other dtypes than float32 and float64.
+        floats_only: nor are inputs of other dtypes than floats; those of 16 bits become float32.
     """
 
     cdef object kernel
@@ -315,6 +325,7 @@ cdef class Kernel(Op):
         cdef Py_ssize_t i, count = PyTuple_GET_SIZE(inputs)
         cdef cnp.PyArray_Descr *descr
         cdef cnp.PyArray_Descr *first = NULL
+        cdef cnp.PyArray_Descr *half = NULL  # the type of 16-bit floats of all inputs
         cdef list ready = [np]
         cdef bint has_variable = False
         for i in range(count):
@@ -336,8 +347,10 @@ cdef class Kernel(Op):
             if not is_array(array):
                 return None
             descr = PyArray_DESCR(<PyArrayObject *>array)
-            if self.floats_only and descr is not F32 and descr is not F64:
-                return None
+            if self.floats_only and not is_float(descr):
+                if not is_half(descr) or not in_order(<PyArrayObject *>array):
+                    return None
+                half, array = descr, widened(<PyArrayObject *>array)
             if first is NULL:
                 first = descr
             elif self.one_dtype and descr is not first:
@@ -353,6 +366,8 @@ cdef class Kernel(Op):
                 result = self.kernel(*ready, **settings)
             else:
                 result = self.kernel(*ready)
+            if half is not NULL:
+                result = narrowed(result, half)
         except KERNEL_ERRORS as error:
             result = self.primitive.again(error, inputs, settings)
         y = wrap_all(<tuple>result) if type(result) is tuple else wrap(result)

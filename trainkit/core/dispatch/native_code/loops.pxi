@@ -48,6 +48,7 @@ cdef class Loops:
     cdef void *data32
     cdef void *data64
     cdef bint gives_bool
+    cdef bint computes_wide  # 16-bit floats in float32
     cdef NumpyLoop by_kind[cnp.NPY_DOUBLE + 1]
     cdef void *data_by_kind[cnp.NPY_DOUBLE + 1]
 
@@ -57,6 +58,7 @@ cdef class Loops:
         cdef char kind, result
         self.ufunc = ufunc
         self.own = own_loop_of(ufunc)
+        self.computes_wide = ufunc in COMPUTED_WIDE
         if fields.nout != 1:
             return
         for i in range(fields.ntypes):
