@@ -9,9 +9,7 @@ is: `{"tuple": [...]}`, `{"list": [...]}`, `{"dict": [[key, value], ...]}`,
 
 from __future__ import annotations
 
-import functools
 import math
-from collections import namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,11 +17,9 @@ import numpy as np
 
 from trainkit.core import nest
 from trainkit.core.errors import CheckpointError, UnimplementedError
+from trainkit.saved_graph.standalone import GraphError, decode, record_type
 
 Special = Callable[[Any], Any]
-
-MAX_DEPTH = 50
-_KEYS = (str, int, float, tuple, type(None))
 
 
 def encoded(value: Any, special: Special, what: str) -> Any:
@@ -53,7 +49,7 @@ def encoded(value: Any, special: Special, what: str) -> Any:
     fields = nest.fields_of(value)
     if fields is not None:
         pairs = [[k, encoded(getattr(value, k), special, what)] for k in fields]
-        return {"record": [named(type(value).__name__, fields).__name__, pairs]}
+        return {"record": [record_type(type(value).__name__, fields).__name__, pairs]}
     if isinstance(value, tuple):
         return {"tuple": [encoded(item, special, what) for item in value]}
     if isinstance(value, list):
@@ -70,49 +66,17 @@ def encoded(value: Any, special: Special, what: str) -> Any:
     )
 
 
-@functools.lru_cache(maxsize=256)
-def named(name: str, fields: tuple[str, ...]) -> type[Any]:
-    """The type that named results have after loading: a named tuple.
-
-    Raises:
-        ValueError: they are no names.
-    """
-    return namedtuple(name, fields)
-
-
-def decoded(value: Any, special: dict[str, Special], depth: int = 0) -> Any:
+def decoded(value: Any, special: dict[str, Special]) -> Any:
     """What `value` was encoded from.
 
     Args:
         value: JSON.
         special: for each further kind of object a function of its content.
-        depth: of the nesting so far.
 
     Raises:
         CheckpointError: it holds an object of an unknown kind.
     """
-    if depth > MAX_DEPTH:
-        raise CheckpointError("the saved graph is refused: its settings are nested too deep")
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if not isinstance(value, dict) or len(value) != 1:
-        raise CheckpointError(f"the saved graph is refused: {str(value)[:60]!r} is no setting")
-    ((kind, content),) = value.items()
-    if kind in special:
-        return special[kind](content)
-    if kind == "float" and content in ("inf", "-inf", "nan"):
-        return float(content)
-    if kind == "complex" and isinstance(content, list) and len(content) == 2:
-        return complex(*[float(decoded(part, special, depth + 1)) for part in content])
-    if kind in ("tuple", "list") and isinstance(content, list):
-        items = [decoded(item, special, depth + 1) for item in content]
-        return tuple(items) if kind == "tuple" else items
-    if kind == "dict" and isinstance(content, list):
-        pairs = [decoded({"tuple": pair}, special, depth + 1) for pair in content]
-        if all(len(pair) == 2 and isinstance(pair[0], _KEYS) for pair in pairs):
-            return dict(pairs)
-    if kind == "record" and isinstance(content, list) and len(content) == 2:
-        name, pairs = content
-        fields = tuple([str(field) for field, _ in pairs])
-        return named(str(name), fields)(*[decoded(x, special, depth + 1) for _, x in pairs])
-    raise CheckpointError(f"the saved graph is refused: {kind[:40]!r} is no kind of setting")
+    try:
+        return decode(value, special)
+    except GraphError as error:
+        raise CheckpointError(f"the saved graph is refused: {error}") from None

@@ -7,17 +7,17 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 
-_HERE = (None, "/job:localhost", "localhost")
+_HERE = ("/job:localhost", "localhost")
 
 
-def _check(options: Any, supported: dict[str, tuple[Any, ...]]) -> None:
-    """Refuse values that ask for what there is not.
+def _check(options: Any, **besides: tuple[Any, ...]) -> None:
+    """Refuse values that ask for what there is not: others than the defaults, and those `besides`.
 
     Raises:
         InvalidArgumentError: one does.
     """
     for field in fields(options):
-        value, choices = getattr(options, field.name), supported[field.name]
+        value, choices = getattr(options, field.name), (field.default, *besides.get(field.name, ()))
         if not any(value is x or (type(value) is type(x) and value == x) for x in choices):
             words = " or ".join(map(repr, choices))
             raise InvalidArgumentError(
@@ -65,19 +65,10 @@ class SaveOptions:
     def __post_init__(self) -> None:
         _check(
             self,
-            {
-                "namespace_whitelist": (None, [], ()),
-                "save_debug_info": (False,),
-                "function_aliases": (None, {}),
-                "experimental_debug_stripper": (False,),
-                "experimental_io_device": _HERE,
-                "experimental_variable_policy": (None,),
-                "experimental_custom_gradients": (True,),
-                "experimental_image_format": (False,),
-                "experimental_skip_saver": (False,),
-                "experimental_sharding_callback": (None,),
-                "extra_tags": (None, [], ()),
-            },
+            namespace_whitelist=([], ()),
+            function_aliases=({},),
+            experimental_io_device=_HERE,
+            extra_tags=([], ()),
         )
 
 
@@ -107,13 +98,4 @@ class LoadOptions:
     experimental_load_function_aliases: bool = False
 
     def __post_init__(self) -> None:
-        _check(
-            self,
-            {
-                "allow_partial_checkpoint": (False, True),
-                "experimental_io_device": _HERE,
-                "experimental_skip_checkpoint": (False,),
-                "experimental_variable_policy": (None,),
-                "experimental_load_function_aliases": (False,),
-            },
-        )
+        _check(self, allow_partial_checkpoint=(True,), experimental_io_device=_HERE)

@@ -209,9 +209,11 @@ def _number(x):
 
 
 _KEYS = (str, int, float, tuple, type(None))
+record_type = functools.lru_cache(maxsize=256)(namedtuple)
+"""The type of named results, the same for the same names."""
 
 
-def _decode(value, special, depth=0):
+def decode(value, special, depth=0):
     """A setting or a nest from its JSON form."""
     if depth > MAX_DEPTH:
         raise GraphError("settings are nested too deep")
@@ -225,19 +227,18 @@ def _decode(value, special, depth=0):
     if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
     if kind == "complex" and isinstance(content, list) and len(content) == 2:
-        return complex(*[float(_decode(part, special, depth + 1)) for part in content])
+        return complex(*[float(decode(part, special, depth + 1)) for part in content])
     if kind in ("tuple", "list") and isinstance(content, list):
-        items = [_decode(item, special, depth + 1) for item in content]
+        items = [decode(item, special, depth + 1) for item in content]
         return tuple(items) if kind == "tuple" else items
     if kind == "dict" and isinstance(content, list):
-        pairs = [_decode({"tuple": pair}, special, depth + 1) for pair in content]
+        pairs = [decode({"tuple": pair}, special, depth + 1) for pair in content]
         if all(len(pair) == 2 and isinstance(pair[0], _KEYS) for pair in pairs):
             return dict(pairs)
     if kind == "record" and isinstance(content, list) and len(content) == 2:
         name, pairs = content
-        fields = [str(field) for field, _ in pairs]
-        items = [_decode(item, special, depth + 1) for _, item in pairs]
-        return namedtuple(str(name), fields)(*items)
+        record = record_type(str(name), tuple(str(field) for field, _ in pairs))
+        return record(*[decode(item, special, depth + 1) for _, item in pairs])
     raise GraphError(f"{str(kind)[:40]!r} is no kind of setting")
 
 
@@ -246,7 +247,7 @@ _HOLE = object()
 
 def _template(content):
     """What a print shows: a nest with holes for values, text between and behind, and where to."""
-    fields = _decode(content, {"hole": lambda _: _HOLE})
+    fields = decode(content, {"hole": lambda _: _HOLE})
     if not isinstance(fields, tuple) or [type(x) for x in fields] != [tuple, str, str, str, int]:
         raise GraphError("no template of print")
     if fields[3] not in ("stderr", "stdout"):
@@ -372,7 +373,7 @@ def _check_parameters(rows):
     for name, kind, has_default, default in rows or ():
         if not (isinstance(name, str) and kind in range(5) and isinstance(has_default, bool)):
             raise GraphError(f"{str(name)[:40]!r} is no parameter")
-        _decode(default, {"object": lambda _: None})
+        decode(default, {"object": lambda _: None})
 
 
 def _check_object(entry, limits):
@@ -439,13 +440,13 @@ def _check_tables(document):
 def _check_function(entry, document):
     """Refuse a function that is none of the graphs."""
     main = document["graphs"][_below(entry["main"], len(document["graphs"]), "a graph")]
-    _decode(entry["results"], {"tensor": _place_in(main["outputs"], "a result")})
+    decode(entry["results"], {"tensor": _place_in(main["outputs"], "a result")})
     inputs, labels = len(main["inputs"]), entry["labels"]
     if not all(isinstance(label, str) for label in labels):
         raise GraphError("a label is no text")
     if entry["arguments"] is not None:
         input_tensor = {"tensor": _place_in(main["inputs"], "an input")}
-        args, kwargs = _decode(entry["arguments"], input_tensor)
+        args, kwargs = decode(entry["arguments"], input_tensor)
         if not isinstance(args, (tuple, list)) or not isinstance(kwargs, dict):
             raise GraphError("the arguments are no tuple and dict")
         inputs = len(args) + len(kwargs)
@@ -519,14 +520,14 @@ def _check_node(node, nodes, position, number, document):
     if kind == "op":
         special = {"tensor": lambda reference: _check_place(reference, nodes, position)}
         for value in node["inputs"]:
-            argument = _decode(value, special)
+            argument = decode(value, special)
             if isinstance(argument, str | dict | list) or (
                 isinstance(argument, tuple) and "tensor" not in value
             ):
                 raise GraphError(f"{node['name']!r} takes {str(value)[:40]!r}, which is no value")
         part = {"graph": lambda i: _check_part(i, number, document), "template": _template}
         for value in node["settings"].values():
-            _decode(value, part)
+            decode(value, part)
     elif len(node["specs"]) != 1:
         raise GraphError(f"{node['name']!r} has {len(node['specs'])} values")
     if kind == "variable":
@@ -628,7 +629,7 @@ class SavedGraph:
             )
         ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs, strict=False)]
         outputs = self._run(self._main, ready)
-        return _decode(self._results, {"tensor": lambda i: outputs[i]})
+        return decode(self._results, {"tensor": lambda i: outputs[i]})
 
     def _run(self, graph, arrays):
         """The outputs of a graph; variables change only if all of it could be computed."""
@@ -721,9 +722,9 @@ def _operation(node, earlier):
             f"the operation {name[:60]!r} ({node['name']}) is not known to this reader{reason}"
         )
     special = {"tensor": lambda reference: _Ref(reference)}
-    inputs = [_decode(x, special) for x in node["inputs"]]
+    inputs = [decode(x, special) for x in node["inputs"]]
     parts = {"graph": lambda i: earlier[i], "template": _template}
-    settings = {k: _decode(v, parts) for k, v in node["settings"].items()}
+    settings = {k: decode(v, parts) for k, v in node["settings"].items()}
     _check_call(name, body, inputs, settings)
     specs, many = node["specs"], node["many"]
     floats = [dtype for _, dtype in specs if _dtype(dtype).kind == "f"]
