@@ -19,9 +19,4 @@ def awq_quantize(config: Any, quantization_layer_structure: Any, filters: Any = 
     Raises:
         ValueError: data or structure are missing.
     """
-    calibration.check_data("awq", config)
-    calibration.check_structure("awq", quantization_layer_structure)
-    data = calibration.get_dataloader(
-        config.tokenizer, config.sequence_length, config.dataset, num_samples=config.num_samples
-    )
-    calibration.quantize_blocks(data, config, quantization_layer_structure, filters, AWQ, 1)
+    calibration.quantize_model("awq", config, quantization_layer_structure, filters, AWQ, 1)

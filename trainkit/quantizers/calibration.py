@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -207,10 +207,10 @@ def check_data(mode: str, config: Any) -> None:
         )
 
 
-def quantize_blocks(
-    data: Iterable[Any],
+def quantize_model(
+    mode: str,
     config: Any,
-    structure: dict[str, Any],
+    structure: Any,
     filters: Any,
     solver: Callable[[Any, Any], Any],
     batch_size: int,
@@ -220,16 +220,21 @@ def quantize_blocks(
     A block sees what the quantized blocks before it give.
 
     Args:
-        data: batches of token numbers.
-        config: of the mode.
+        mode: what it is called in errors.
+        config: of the mode, with data and tokenizer.
         structure: `"pre_block_layers"`, `"sequential_blocks"`.
         filters: which of the layers are meant.
         solver: makes of a layer and the config what has `observe(inputs)` and `quantize()`.
         batch_size: how many sequences go through a block at once.
 
     Raises:
-        ValueError: there are no blocks.
+        ValueError: data, structure or blocks are missing.
     """
+    check_data(mode, config)
+    check_structure(mode, structure)
+    data = get_dataloader(
+        config.tokenizer, config.sequence_length, config.dataset, num_samples=config.num_samples
+    )
     blocks = structure.get("sequential_blocks") or []
     if not blocks:
         raise ValueError("No sequential blocks found in the structure to quantize")

@@ -36,11 +36,6 @@ def gptq_quantize(config: Any, quantization_layer_structure: Any, filters: Any =
     Raises:
         ValueError: data or structure are missing.
     """
-    calibration.check_data("gptq", config)
-    calibration.check_structure("gptq", quantization_layer_structure)
-    data = get_dataloader(
-        config.tokenizer, config.sequence_length, config.dataset, num_samples=config.num_samples
-    )
-    calibration.quantize_blocks(
-        data, config, quantization_layer_structure, filters, GPTQ, config.calibration_batch_size
+    calibration.quantize_model(
+        "gptq", config, quantization_layer_structure, filters, GPTQ, config.calibration_batch_size
     )
