@@ -64,11 +64,12 @@ class Point(NamedTuple):
     name: Namer
 
 
+_LAYER = Point("layers.base.layer", "Layer.__call__", "layer", _layer)
 POINTS = (
     Point("autodiff.tape", "GradientTape.gradient", "tape", _always("GradientTape.gradient")),
     Point("optimizers.base.optimizer", "Optimizer.apply_gradients", "optimizer", _class_name),
     Point("optimizers.base.optimizer", "Optimizer.apply", "optimizer", _class_name),
-    Point("layers.base.layer", "Layer.__call__", "layer", _layer),
+    _LAYER,
     Point("graph.tracing.function", "Function._trace", "tracing", lambda args: str(args[0]._name)),
     Point("graph.gpu.cuda_graph", "Capture.replay", "node", _always("CUDA graph")),
     Point(
@@ -125,6 +126,27 @@ def operations_exchanged(make: Callable[[Any], Callable[[Any], Any]]) -> Iterato
         function = native.python_function(primitive.op)
         if isinstance(function, types.FunctionType):
             yield exchanged(function, make(primitive))
+
+
+def layer_calls_exchanged(names: Callable[[], list[str]]) -> Undo:
+    """Exchange the call of layers, inside of which `names()` ends with the layer's name.
+
+    Returns:
+        What puts it back.
+    """
+
+    def in_layer(call: Callable[..., Any]) -> Any:
+        def run(layer: Any, *args: Any, **kwargs: Any) -> Any:
+            layers = names()
+            layers.append(layer.name)
+            try:
+                return call(layer, *args, **kwargs)
+            finally:
+                layers.pop()
+
+        return run
+
+    return exchanged(function_at(_LAYER), in_layer)
 
 
 def _operations(session: Session) -> Iterator[Undo]:

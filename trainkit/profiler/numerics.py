@@ -25,11 +25,11 @@ from trainkit.profiler.instrumentation import (
     Undo,
     exchanged,
     function_at,
+    layer_calls_exchanged,
     operations_exchanged,
     put_back,
 )
 
-_LAYER = Point("layers.base.layer", "Layer.__call__", "layer", lambda args: args[0].name)
 _GRADIENT = Point("autodiff.tape", "GradientTape.gradient", "tape", lambda args: "gradient")
 _MOST_ORIGINS = 100_000
 
@@ -111,7 +111,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
         undo: list[Undo] = []
         try:
             undo.extend(operations_exchanged(lambda p: _check_numbers(p.name, path_length_limit)))
-            undo.append(exchanged(function_at(_LAYER), _in_layer))
+            undo.append(layer_calls_exchanged(lambda: _WHERE.layers))
             undo.append(exchanged(function_at(_GRADIENT), _checked_gradient(path_length_limit)))
         except BaseException:
             put_back(undo)
@@ -150,17 +150,6 @@ def checking_numerics() -> Iterator[None]:
 
 
 # ------------------------------------------------------------------ single calls
-
-
-def _in_layer(call: Callable[..., Any]) -> Any:
-    def run(layer: Any, *args: Any, **kwargs: Any) -> Any:
-        _WHERE.layers.append(layer.name)
-        try:
-            return call(layer, *args, **kwargs)
-        finally:
-            _WHERE.layers.pop()
-
-    return run
 
 
 def _check_numbers(name: str, path_length: int) -> Callable[[Callable[..., Any]], Any]:

@@ -13,15 +13,12 @@ from trainkit.core.user_frames import Line, user_line
 from trainkit.graph.tracing.python_calls import functions_run_eagerly, run_functions_eagerly
 from trainkit.journal.state_digests import leaf_digest
 from trainkit.profiler.instrumentation import (
-    Point,
     Undo,
-    exchanged,
-    function_at,
+    layer_calls_exchanged,
     operations_exchanged,
     put_back,
 )
 
-_LAYER = Point("layers.base.layer", "Layer.__call__", "layer", lambda args: args[0].name)
 _MOST_OPERATIONS = 200_000
 
 
@@ -123,21 +120,11 @@ def observe_operations(step: Callable[[], Any], observe: Observe) -> None:
 
         return make
 
-    def in_layer(call: Call) -> Any:
-        def run(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            progress.layers.append(layer.name)
-            try:
-                return call(layer, *args, **kwargs)
-            finally:
-                progress.layers.pop()
-
-        return run
-
     eagerly = functions_run_eagerly()
     changes: list[Undo] = []
     try:
         changes.extend(operations_exchanged(lambda primitive: note(primitive.name)))
-        changes.append(exchanged(function_at(_LAYER), in_layer))
+        changes.append(layer_calls_exchanged(lambda: progress.layers))
         run_functions_eagerly(True)
         step()
     finally:
