@@ -5,6 +5,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import ops
+from trainkit.core.dispatch import native
 from trainkit.graph.runtime.fusion import fuse
 from trainkit.kernels.elementwise import half_casts_tuned
 from trainkit.kernels.jit import kernel_family
@@ -123,7 +124,10 @@ def test_large_arrays_are_cast_by_the_kernel(rng, eager, monkeypatch):
     np.testing.assert_array_equal(y.numpy().view("u2"), expected.view("u2"))
     np.testing.assert_array_equal(ops.cast(y, "float32"), expected.astype("float32"))
     np.testing.assert_array_equal(ops.cast(y, "float64"), expected.astype("float64"))
+    assert len(calls) == 3
+    compiled = native.switch(False)  # which widens by itself
     ops.exp(y)
+    native.switch(compiled)
     assert len(calls) == 5
 
 

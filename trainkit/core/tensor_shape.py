@@ -283,3 +283,6 @@ class _UnknownShape(TensorShape):
 
 
 UNKNOWN = TensorShape(None)
+
+ROW_TYPES = frozenset((tuple, list, TensorShape))
+"""Types of what may be a row of ints, which is looked at before all else that sizes may be."""

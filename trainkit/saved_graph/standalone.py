@@ -2855,7 +2855,7 @@ def _ones_written(x, num_classes, axis, dtype):
 
 
 def _diagonal(x, *, offset, axis1, axis2):
-    return np.diagonal(x, offset, axis1, axis2)
+    return x.diagonal(offset, axis1, axis2)
 
 
 def _diagonal_put(g, x, *, offset, axis1, axis2):
@@ -2891,14 +2891,20 @@ def _mask_below(rows, columns, k):
     return mask
 
 
+def _lower_triangle(x, k):
+    return np.where(_below_of_diagonals(x.shape[-2], x.shape[-1], k), x, np.zeros((), x.dtype))
+
+
+def _upper_triangle(x, k):
+    return np.where(_below_of_diagonals(x.shape[-2], x.shape[-1], k - 1), np.zeros((), x.dtype), x)
+
+
 def _tril(x, *, k):
-    keep = _below_of_diagonals(x.shape[-2], x.shape[-1], k)
-    return np.where(keep, x, np.zeros((), x.dtype))
+    return _lower_triangle(x, k)
 
 
 def _triu(x, *, k):
-    drop = _below_of_diagonals(x.shape[-2], x.shape[-1], k - 1)
-    return np.where(drop, np.zeros((), x.dtype), x)
+    return _upper_triangle(x, k)
 
 
 # ops.arrays.pad_and_roll
@@ -2909,8 +2915,11 @@ def _flip(x, *, axis):
 
 
 def _roll(x, *, shift, axis):
-    if type(axis) is int and type(shift) is int and x.size:
-        return _roll_along(x, shift, axis)
+    if type(shift) is int and x.size:
+        if type(axis) is int:
+            return _roll_along(x, shift, axis)
+        if axis is None:
+            return _roll_along(x.reshape(-1), shift, 0).reshape(x.shape)
     return np.roll(x, shift, axis)
 
 
@@ -4557,7 +4566,7 @@ def _solve(a, b):
 
 @_lapack(_NOT_INVERTIBLE)
 def _solve_triangular(a, b, *, lower):
-    return _solve_stacks(np.tril(a) if lower else np.triu(a), b)
+    return _solve_stacks((_lower_triangle if lower else _upper_triangle)(a, 0), b)
 
 
 @_lapack("the determinant failed")

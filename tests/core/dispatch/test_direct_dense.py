@@ -103,3 +103,18 @@ def test_only_small_products_are_served():
     assert left == [(rows, depth) for rows, depth, _ in UNSERVED]
     with pytest.raises(ValueError, match="mismatch"):
         multiply(x, kernel[:-1] if len(kernel) else np.ones((1, 3), "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_products_with_vectors_have_the_bits_of_matmul(dtype):
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 8, 33, 128, 500, 5000):
+        for dims in ((n,), (1, n), (2, n), (5, n), (8, n), (0, n), (3, 2, n)):
+            a = tk.constant((rng.choice([-0.0, 0.1, 1.0, 3.0], dims) * 5).astype(dtype))
+            b = tk.constant((rng.standard_normal(n) * 9).astype(dtype))
+            y = tk.ops.matmul(a, b).numpy()
+            expected = np.matmul(a.numpy(), b.numpy())
+            assert y.dtype == expected.dtype
+            assert y.tobytes() == expected.tobytes()
+    with pytest.raises(tk.errors.ShapeError):
+        tk.ops.matmul(tk.ones((2, 3)), tk.ones(4))

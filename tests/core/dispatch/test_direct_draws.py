@@ -55,7 +55,7 @@ def test_draws_have_the_bits_of_the_bodies(name, settings, shape):
         assert_alike(name, state, shape=shape, **settings)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 31, 32, 33, 100])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 31, 32, 33, 100, 5000, 100_003])
 def test_orders_are_those_of_the_body(count):
     for state in STATES:
         assert_alike("philox_permutation", state, shape=(count,))
@@ -85,7 +85,7 @@ ALPHAS = [0.01, 0.3, 1.0, 1.5, 30.0, 1e-310, 0.0, -1.0, np.inf, np.nan]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (7,), (10, 10), (256,), (257,)], ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (7,), (10, 10), (1024,), (1025,)], ids=str)
 def test_gamma_draws_have_the_bits_of_the_body(shape, dtype):
     rng = np.random.default_rng(0)
     settings = {"shape": shape, "dtype": dtype, "count": 1}
@@ -97,6 +97,31 @@ def test_gamma_draws_have_the_bits_of_the_body(shape, dtype):
                 "philox_gamma", STATES[2], rng.choice(chosen, shape).astype(kind), **settings
             )
     assert_alike("philox_gamma", STATES[0], np.array(3, "int32"), **settings)
+
+
+MEANS = [0.0, 0.3, 1.0, 3.0, 9.99, 10.0, 500.0, -1.0, np.nan]
+COUNTS = [0.0, 1.0, 7.0, 10.0, 50.0, 2.5, 1e9, -1.0, np.inf, np.nan]
+CHANCES = [0.0, 1e-9, 0.1, 0.5, 0.7, 1.0, np.nan]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (10, 10), (1024,), (1025,)], ids=str)
+def test_counted_draws_have_the_bits_of_the_bodies(shape, dtype):
+    rng = np.random.default_rng(0)
+    few, many = ({"shape": shape, "dtype": dtype, "count": n} for n in (1, 2))
+    nothing = [np.nan] if dtype == "int32" else []  # what becomes of it is the processor's choice
+    for kind in ("float32", "float64"):
+        for mean in [m for m in MEANS if m == m or not nothing]:
+            assert_alike("philox_poisson", STATES[1], np.array(mean, kind), **few)
+        means = rng.choice(MEANS[:5], shape).astype(kind)
+        assert_alike("philox_poisson", STATES[2], means, **few)
+        for count in [n for n in COUNTS if np.isfinite(n) or not nothing]:
+            for p in [p for p in CHANCES if p == p or not nothing]:
+                assert_alike("philox_binomial", STATES[1], np.array(count, kind), p, **many)
+        counts, p = rng.choice(COUNTS[:4], shape), rng.choice(CHANCES[:6], shape)
+        assert_alike("philox_binomial", STATES[2], counts.astype(kind), p.astype(kind), **many)
+    assert_alike("philox_poisson", STATES[0], np.array(3, "int32"), **few)
+    assert_alike("philox_binomial", STATES[0], np.array(3, "int32"), np.array(0.25), **many)
 
 
 def test_gamma_draws_of_parameters_that_broadcast_have_the_bits_of_the_body():

@@ -381,6 +381,10 @@ def row_leaves(size: int) -> tuple[Array, Array]:
 
 def _row_sum(x: Array, of_squares: bool) -> Array | None:
     """Sums of rows with the bits of NumPy's, by a kernel or by compiled code; else `None`."""
+    if not of_squares and shared(_nanoseconds(x))[1] == 1:  # the call of a kernel gains nothing
+        sums = row_sums(x)
+        if sums is not None:
+            return sums
     sums = _row_sum_on_pool(x, of_squares)
     if sums is None:
         sums = row_square_sums(x) if of_squares else row_sums(x)

@@ -213,7 +213,14 @@ def _squeeze_dims(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(n for i, n in enumerate(dims) if i not in axes)
 
 
-@primitive(_squeeze_rule, name="squeeze", sizes=MOVED, semantics=VIEW, text="beside numbers")
+@primitive(
+    _squeeze_rule,
+    name="squeeze",
+    sizes=MOVED,
+    semantics=VIEW,
+    text="beside numbers",
+    direct=Direct("squeeze"),
+)
 def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """Take axes of size 1 away."""
     return x.reshape(_squeeze_dims(x.shape, axis))

@@ -24,7 +24,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import ONLY_INTS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.values.type_aliases import TensorLike
@@ -278,8 +278,10 @@ def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor
     """
     if type(indices_or_sections) is int:
         return equal_pieces(x, indices_or_sections, axis)
-    if is_tensor(indices_or_sections) or np.ndim(indices_or_sections):
-        parts: Any = known_sizes(indices_or_sections, "split", "the cuts")
+    if type(indices_or_sections) is list and ONLY_INTS.issuperset(map(type, indices_or_sections)):
+        parts: Any = tuple(indices_or_sections)
+    elif is_tensor(indices_or_sections) or np.ndim(indices_or_sections):
+        parts = known_sizes(indices_or_sections, "split", "the cuts")
         if is_tensor(indices_or_sections) and not len(indices_or_sections.shape):
             parts = whole_number(indices_or_sections, "split", "the number of pieces")
     else:

@@ -151,19 +151,23 @@ _fill.gradients(lambda g, y, value, *, shape: sum_to_like(g, value))
 
 
 def full_of_ints(shape: tuple[int, ...], value: Any, dtype: DType) -> Tensor | None:
-    """`full` of a shape that is known to be of Python ints: 0 or 1 on the CPU, else `None`.
+    """`full` of a shape that is known to be of Python ints, on the CPU: 0, 1, or a float of floats.
 
-    The usual calls come here, before what sizes and values there may be is looked at.
+    The usual calls come here, before what sizes and values there may be is looked at; for others it
+    is `None`.
     """
-    if (value != 0 and value != 1) or not all(map(shapes.ONLY_INTS.__contains__, map(type, shape))):
+    is_float = type(value) is float and dtype.dtype.kind == "f"
+    if not (is_float or value == 0 or value == 1) or not all(
+        map(shapes.ONLY_INTS.__contains__, map(type, shape))
+    ):
         return None
     if min(shape, default=0) < 0 or math.prod(shape) > _MOST_AT_ONCE or current() is not CPU:
         return None
-    if value == 0:
+    if value == 0 and not (is_float and math.copysign(1, value) < 0):
         return wrap(np.zeros(shape, dtype.dtype))
-    ones = np.empty(shape, dtype.dtype)
-    ones.fill(1)
-    return wrap(ones)
+    full_array = np.empty(shape, dtype.dtype)
+    full_array.fill(value)
+    return wrap(full_array)
 
 
 def full(shape: Shape, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:

@@ -8,7 +8,15 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ARRANGEMENT, LAST_AXES, LEADING_AXES, SHAPE, VIEW, Absent
+from trainkit.core.dispatch.facets import (
+    ARRANGEMENT,
+    LAST_AXES,
+    LEADING_AXES,
+    SHAPE,
+    VIEW,
+    Absent,
+    Direct,
+)
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -41,10 +49,11 @@ def _diagonal_rule(x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     semantics=VIEW,
     recompute="cheap",
     lowering=Absent("a diagonal is no block of axes"),
+    direct=Direct("diagonal"),
 )
 def _diagonal(xp: ArrayModule, x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
     """The elements on a diagonal of two axes."""
-    return xp.diagonal(x, offset, axis1, axis2)
+    return x.diagonal(offset, axis1, axis2)
 
 
 def _put_rule(g: Spec, x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
@@ -101,7 +110,10 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     rank = len(x.shape)
     if rank < 2:
         raise ShapeError(f"diagonal: needs two axes at least, got shape {tuple(x.shape)}")
-    one, two = shapes.canonical_axes((axis1, axis2), rank, "diagonal")
+    if rank == 2 and (axis1, axis2) in ((0, 1), (-2, -1)):
+        one, two = 0, 1
+    else:
+        one, two = shapes.canonical_axes((axis1, axis2), rank, "diagonal")
     result: Tensor = _diagonal(
         x, offset=whole_number(offset, "diagonal", "offset"), axis1=one, axis2=two
     )
@@ -205,18 +217,26 @@ def _mask_below(rows: int, columns: int, k: int) -> Array:
     return mask
 
 
-@primitive(_triangle_rule, name="tril", semantics=LAST_AXES)
+def lower_triangle(xp: ArrayModule, x: Array, k: int) -> Array:
+    """Matrices with zeros above the diagonal `k`."""
+    return xp.where(_below(xp, x.shape[-2], x.shape[-1], k), x, xp.zeros((), x.dtype))
+
+
+def upper_triangle(xp: ArrayModule, x: Array, k: int) -> Array:
+    """Matrices with zeros below the diagonal `k`."""
+    return xp.where(_below(xp, x.shape[-2], x.shape[-1], k - 1), xp.zeros((), x.dtype), x)
+
+
+@primitive(_triangle_rule, name="tril", semantics=LAST_AXES, direct=Direct("triangle", (False,)))
 def _tril(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero above the diagonal `k`."""
-    keep = _below(xp, x.shape[-2], x.shape[-1], k)
-    return xp.where(keep, x, xp.zeros((), x.dtype))
+    return lower_triangle(xp, x, k)
 
 
-@primitive(_triangle_rule, name="triu", semantics=LAST_AXES)
+@primitive(_triangle_rule, name="triu", semantics=LAST_AXES, direct=Direct("triangle", (True,)))
 def _triu(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero below the diagonal `k`."""
-    drop = _below(xp, x.shape[-2], x.shape[-1], k - 1)
-    return xp.where(drop, xp.zeros((), x.dtype), x)
+    return upper_triangle(xp, x, k)
 
 
 _tril.gradients(lambda g, y, x, *, k: _tril(g, k=k))

@@ -133,8 +133,13 @@ def fill(dims: Any, value: TensorLike, name: str | None = None) -> Tensor:
         array([[9, 9],
                [9, 9]], dtype=int32)
     """
+    sizes = plain(dims)
+    if type(value) is float and type(sizes) is tuple:
+        filled_now = full_of_ints(sizes, value, dtypes.as_dtype(dtypes.floatx()))
+        if filled_now is not None:
+            return filled_now
     value = convert_to_tensor(value)
-    return _fill(dims, value, value.dtype)
+    return _fill(sizes, value, value.dtype)
 
 
 def _fill(shape: Any, value: Any, dtype: Any) -> Tensor:

@@ -98,8 +98,11 @@ def _roll_rule(x: Spec, *, shift: Any, axis: Any) -> Spec:
 @primitive(_roll_rule, name="roll", semantics=ARRANGEMENT, text="beside numbers")
 def _roll(xp: ArrayModule, x: Array, *, shift: Any, axis: Any) -> Array:
     """The elements moved along axes; those that leave come back at the other end."""
-    if xp is np and type(axis) is int and type(shift) is int and x.size:
-        return _roll_along(x, shift, axis)
+    if xp is np and type(shift) is int and x.size:
+        if type(axis) is int:
+            return _roll_along(x, shift, axis)
+        if axis is None:
+            return _roll_along(x.reshape(-1), shift, 0).reshape(x.shape)
     return xp.roll(x, shift, axis)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import COMMON, INDEXING, INTEGERS, one_by_one
+from trainkit.core.dispatch.facets import COMMON, INDEXING, INTEGERS, Direct, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -26,7 +26,12 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str =
 
 
 @primitive(
-    _search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING, no_gradient=INTEGERS
+    _search_rule,
+    name="searchsorted",
+    promotion=COMMON,
+    semantics=INDEXING,
+    no_gradient=INTEGERS,
+    direct=Direct("search"),
 )
 def _searchsorted(
     xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"

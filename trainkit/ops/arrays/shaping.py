@@ -31,6 +31,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import ONLY_INTS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor_shape import ROW_TYPES
 from trainkit.core.values.batch_size import COUNTED, marked
 from trainkit.core.values.type_aliases import TensorLike
 
@@ -69,7 +70,7 @@ def sizes_of(shape: Any, op: str, free: bool = False) -> tuple[tuple[Any, ...], 
     Raises:
         InvalidArgumentError: an entry is no whole number, or not known.
     """
-    if (type(shape) is tuple or type(shape) is list) and ONLY_INTS.issuperset(map(type, shape)):
+    if type(shape) in ROW_TYPES and ONLY_INTS.issuperset(map(type, shape)):
         return tuple(shape), ()
     entries = _entries(shape, op)
     sizes: list[int | None] = []

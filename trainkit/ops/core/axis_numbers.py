@@ -18,6 +18,7 @@ from trainkit.core.errors import InvalidArgumentError, NoValueError, ShapeError
 from trainkit.core.shapes import ONLY_INTS, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor_shape import ROW_TYPES
 from trainkit.ops.core.dynamic_shapes import is_later, later
 
 
@@ -51,7 +52,7 @@ def plain(x: Any) -> Any:
     # What nearly all calls give comes first: each question here costs as much as a small kernel.
     if x is None or type(x) is int:
         return x
-    if (type(x) is tuple or type(x) is list) and ONLY_INTS.issuperset(map(type, x)):
+    if type(x) in ROW_TYPES and ONLY_INTS.issuperset(map(type, x)):
         return tuple(x)
     if hasattr(type(x), "_is_variable"):
         x = x.value()

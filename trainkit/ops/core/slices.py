@@ -6,13 +6,14 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 import builtins
+import itertools
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import Spec
+from trainkit.core.shapes import ONLY_INTS, Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.concat_and_split import equal_pieces, stack
@@ -33,6 +34,11 @@ def _slice_spec(a: Bound) -> Spec:
     parts = [plain(a[name]) for name in ("begin", "size")]
     starts, sizes = [part if isinstance(part, list | tuple) else later for part in parts]
     return Spec(map(_slice_size, x.shape, starts, sizes), x.dtype)
+
+
+def _is_row(numbers: Any) -> bool:
+    is_usual = type(numbers) is tuple and ONLY_INTS.issuperset(map(type, numbers))
+    return is_usual or len(np.shape(numbers)) == 1
 
 
 def _slice_size(size: int | None, start: Any, length: Any) -> int | None:
@@ -60,15 +66,12 @@ def slice(input_: Any, begin: TensorLike, size: Any, name: str | None = None) ->
                [5, 6]], dtype=int32)
     """
     x = convert_to_tensor(input_)
-    starts, sizes = plain(begin), plain(size)
-    if not len(np.shape(starts)) == len(np.shape(sizes)) == 1 or not (
-        len(starts) == len(sizes) == len(x.shape)
-    ):
+    starts, sizes, dims = plain(begin), plain(size), x.shape
+    if not (_is_row(starts) and _is_row(sizes) and len(starts) == len(sizes) == len(dims)):
         raise InvalidArgumentError(
-            f"slice: begin {starts} and size {sizes} need a number for each of the "
-            f"{len(x.shape)} axes"
+            f"slice: begin {starts} and size {sizes} need a number for each of the {len(dims)} axes"
         )
-    for axis, (dim, b, n) in enumerate(zip(x.shape, starts, sizes, strict=True)):
+    for axis, (dim, b, n) in enumerate(zip(dims, starts, sizes, strict=True)):
         if b < 0 or n < -1 or (dim is not None and b + max(n, 0) > dim):
             raise InvalidArgumentError(
                 f"slice: along axis {axis} begin is {b} and size is {n}, the tensor has {dim} "
@@ -79,9 +82,10 @@ def slice(input_: Any, begin: TensorLike, size: Any, name: str | None = None) ->
         builtins.slice(b, None if n == -1 else b + n) for b, n in zip(starts, sizes, strict=True)
     )
     piece: Tensor = x[index]
-    dims = tuple(map(_slice_size, x.shape, starts, sizes))
-    if dims != tuple(piece.shape):  # sizes that come with the values, and have to be these
-        piece = late_ops.ensure_shape(piece, shape=dims)
+    if type(piece) is not Tensor:  # its sizes may come with the values, and have to be these
+        needed_dims = tuple(map(_slice_size, dims, starts, sizes))
+        if needed_dims != tuple(piece.shape):
+            piece = late_ops.ensure_shape(piece, shape=needed_dims)
     return piece
 
 
@@ -267,5 +271,5 @@ def split(
         raise InvalidArgumentError(
             f"split: sizes {sizes} do not add up to {total}, the size of axis {axis}"
         )
-    cuts = np.cumsum(sizes)[:-1].tolist()
+    cuts = list(itertools.accumulate(sizes[:-1]))
     return list(split_(value, cuts, axis=axis))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING, INTEGERS, SHAPE
+from trainkit.core.dispatch.facets import INDEXING, INTEGERS, SHAPE, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -24,7 +24,12 @@ def _wide(indices: Spec, x: Spec, *, operation: str, axis: int = 0, rows: bool =
 
 
 @primitive(
-    _wide, semantics=INDEXING, no_gradient=INTEGERS, reads={1: SHAPE}, name="positions_from_start"
+    _wide,
+    semantics=INDEXING,
+    no_gradient=INTEGERS,
+    reads={1: SHAPE},
+    name="positions_from_start",
+    direct=Direct("positions"),
 )
 def positions_from_start(
     xp: ArrayModule, indices: Array, x: Array, *, operation: str, axis: int = 0, rows: bool = True

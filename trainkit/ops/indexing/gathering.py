@@ -344,7 +344,7 @@ def _gather_rule(x: Spec, indices: Spec) -> Spec:
     return Spec((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
 
 
-@primitive(_gather_rule, semantics=INDEXING, text="beside numbers")
+@primitive(_gather_rule, semantics=INDEXING, text="beside numbers", direct=Direct("gather_nd"))
 def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     """The slices of `x` at the rows of `indices`.
 

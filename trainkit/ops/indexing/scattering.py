@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING
+from trainkit.core.dispatch.facets import INDEXING, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -63,7 +63,7 @@ def _check(x: Array, indices: Array, updates: Array) -> None:
     _rule(*specs)
 
 
-@primitive(_rule, semantics=INDEXING)
+@primitive(_rule, semantics=INDEXING, direct=Direct("scatter", (True,)))
 def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` added at the rows of `indices`; equal rows add up.
 
@@ -91,7 +91,7 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
     return sum_to_like(g, updates)
 
 
-@primitive(_rule, name="scatter_update", semantics=INDEXING)
+@primitive(_rule, name="scatter_update", semantics=INDEXING, direct=Direct("scatter", (False,)))
 def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)

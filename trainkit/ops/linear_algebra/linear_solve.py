@@ -23,7 +23,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
-from trainkit.ops.arrays.diagonals import tril, triu
+from trainkit.ops.arrays.diagonals import lower_triangle, tril, triu, upper_triangle
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.linear_algebra.matrices import (
@@ -119,7 +119,8 @@ def _with_columns(a: Any, b: Any, op: str) -> tuple[Tensor, Tensor, bool]:
     if is_vector:
         right = expand_dims(right, -1)
     left, right = same_type(left, right)
-    _solve_rule(Spec(left.shape, left.dtype), Spec(right.shape, right.dtype))
+    if len(left.shape) > 2:  # leading axes, which have to fit; rows have been looked at
+        _solve_rule(Spec(left.shape, left.dtype), Spec(right.shape, right.dtype))
     return left, right, is_vector
 
 
@@ -164,7 +165,7 @@ def solve(a: TensorLike, b: TensorLike) -> Tensor:
 @lapack(_NOT_INVERTIBLE)
 def _solve_triangular(xp: ArrayModule, a: Array, b: Array, *, lower: bool) -> Array:
     """The matrices x with a @ x = b, where only one triangle of `a` counts."""
-    return _solve_stacks(xp, xp.tril(a) if lower else xp.triu(a), b)
+    return _solve_stacks(xp, (lower_triangle if lower else upper_triangle)(xp, a, 0), b)
 
 
 def _triangular_gradient(g: Tensor, y: Tensor, a: Tensor, b: Tensor, *, lower: bool) -> Any:

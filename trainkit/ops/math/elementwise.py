@@ -23,6 +23,7 @@ from trainkit.core.dispatch.facets import (
     RESULT,
     UNCHANGED,
     VIEW,
+    Direct,
     Tuned,
     Unit,
 )
@@ -530,6 +531,7 @@ def _where_on_gpu(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Ar
     name="where",
     semantics=ELEMENTWISE,
     text="beside numbers",
+    direct=Direct("where"),
     tuned=elementwise_tuned.where.facet(elementwise_tuned.choose, on_gpu=(_where_on_gpu,)),
 )
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
@@ -598,7 +600,17 @@ def lists_as_tensors(*values: Any) -> list[Any]:
 
 
 _WEAK = (float, int, bool, complex)
+_REAL = (float, int)
 _BOOL = np.dtype(np.bool_)
+
+
+def _is_of_floats(x: Tensor) -> bool:
+    return type(x._array) is np.ndarray and x._array.dtype.kind == "f"
+
+
+def _float_like(number: Any, x: Tensor) -> Tensor:
+    """`scalar_like` in the dtype of floats, which numbers take beside them, without its tests."""
+    return wrap(np.array(number, x._array.dtype))
 
 
 @overload
@@ -631,6 +643,11 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
     if type(x1) is Tensor and type(condition) is Tensor and condition._array.dtype is _BOOL:
         if type(x2) is Tensor and x1._array.dtype is x2._array.dtype:
             return _where(condition, x1, x2)
+        if type(x2) in _REAL and _is_of_floats(x1):
+            return _where(condition, x1, _float_like(x2, x1))
+    elif type(x2) is Tensor and type(condition) is Tensor and condition._array.dtype is _BOOL:
+        if type(x1) in _REAL and _is_of_floats(x2):
+            return _where(condition, _float_like(x1, x2), x2)
     if x1 is None and x2 is None:
         return nonzero(condition)
     if x1 is None or x2 is None:

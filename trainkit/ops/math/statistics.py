@@ -9,7 +9,15 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING, INTEGERS, REDUCTION, Absent, Tuned, one_by_one
+from trainkit.core.dispatch.facets import (
+    INDEXING,
+    INTEGERS,
+    REDUCTION,
+    Absent,
+    Direct,
+    Tuned,
+    one_by_one,
+)
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
@@ -433,6 +441,7 @@ def _as_counts(x: Array, weights: Array | None, counts: Array) -> Array:
     semantics=INDEXING,
     no_gradient=INTEGERS,
     tuned=Tuned(on_gpu=(_bincount_on_gpu,)),
+    direct=Direct("bincount"),
 )
 def _bincount(
     xp: ArrayModule, x: Array, *weights: Array, minlength: int, maxlength: int | None = None

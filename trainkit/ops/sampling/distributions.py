@@ -213,7 +213,7 @@ def _log_factorial(xp: ArrayModule, k: Array) -> Array:
     return xp.where(k < 20, table[xp.clip(k, 0, 19).astype(np.int64)], series)
 
 
-@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("poisson"))
+@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("poisson"), direct=Direct("poisson", (np.exp,)))
 @_cut_for_rows
 def philox_poisson(
     xp: ArrayModule, state: Array, lam: Array, *sizes: Array, shape: Any, dtype: str, count: int
@@ -271,7 +271,12 @@ def _poisson_by_rejection(xp: ArrayModule, state: Array, mean: Array) -> tuple[A
     return _until_accepted(xp, state, mean.size, propose)
 
 
-@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("binomial"))
+@primitive(
+    _drawn,
+    semantics=RANDOM,
+    tuned=_on_gpu("binomial"),
+    direct=Direct("binomial", (np.exp, np.log1p)),
+)
 @_cut_for_rows
 def philox_binomial(
     xp: ArrayModule,

@@ -56,9 +56,7 @@ cdef enum:
     # costs.
     MOST_DRAWN = 1024
     # Numbers that are drawn by rejection.
-    MOST_REJECTED = 256
-    # Keys that are sorted by insertion; NumPy sorts more of them faster.
-    MOST_INSERTED = 32
+    MOST_REJECTED = MOST_DRAWN
 
 cdef cnp.dtype DTYPE_U64 = np.dtype(np.uint64)
 cdef cnp.PyArray_Descr *U64 = <cnp.PyArray_Descr *><PyObject *>DTYPE_U64
@@ -333,30 +331,6 @@ cdef class DirectKept(Direct):
         return y, state_behind(draw.state, (draw.count + 3) // 4)
 
 
-cdef class DirectPermutation(Direct):
-    """The numbers 0 ... n - 1 in the order of as many words."""
-
-    cdef object run(self, list arrays, dict settings):
-        cdef Draw draw
-        cdef cnp.npy_uint64 keys[MOST_INSERTED + 4]
-        cdef cnp.npy_uint64 key
-        cdef cnp.npy_int64 *order
-        cdef cnp.npy_intp i, k
-        if not draw_of(arrays, settings, &draw) or draw.nd != 1 or draw.count > MOST_INSERTED:
-            return None
-        for i in range(0, draw.count, 4):
-            philox_block(draw.state, i >> 2, keys + i)
-        y = empty(1, draw.dims, I64)
-        order = <cnp.npy_int64 *>bytes_of(y)
-        for i in range(draw.count):
-            key, k = keys[i], i
-            while k > 0 and keys[k - 1] > key:
-                keys[k], order[k] = keys[k - 1], order[k - 1]
-                k -= 1
-            keys[k], order[k] = key, i
-        return y, state_behind(draw.state, draw.count)
-
-
 cdef class DirectDropped(Direct):
     """Elements times `scale` where a mask is true, else times 0."""
 
@@ -509,22 +483,32 @@ cdef class DirectGamma(Direct):
 
     cdef object run(self, list arrays, dict settings):
         cdef Draw draw
-        cdef Gammas g
-        cdef cnp.npy_uint64 state[3]
-        cdef cnp.npy_intp i, n
-        cdef bint is_small = False
+        cdef Gammas *g
         cdef cnp.PyArray_Descr *descr = float_descr(setting(settings, "dtype"))
         if descr is NULL or PyList_GET_SIZE(arrays) != 3 or not draw_of(arrays[:2], settings, &draw):
             return None
-        n = draw.count
-        if n > MOST_REJECTED or not alphas_of(arrays[2], &draw, &g):
+        g = <Gammas *>PyMem_Malloc(sizeof(Gammas))
+        if g is NULL:
+            raise MemoryError
+        try:
+            return self.draw(arrays[2], &draw, g, descr)
+        finally:
+            PyMem_Free(g)
+
+    cdef object draw(self, object alpha, Draw *draw, Gammas *g, cnp.PyArray_Descr *descr):
+        cdef cnp.npy_uint64 state[3]
+        cdef cnp.npy_intp i, n = draw.count
+        cdef bint is_small = False
+        if not parameter_of(alpha, draw, g.alpha):
             return None
         for i in range(n):
+            if not 0 < g.alpha[i] <= 1.7976931348623157e308:
+                return None
             is_small |= g.alpha[i] < 1
             g.d[i] = (g.alpha[i] + 1 if g.alpha[i] < 1 else g.alpha[i]) - 1.0 / 3.0
             g.c[i] = 1 / sqrt(9 * g.d[i])
         memcpy(state, draw.state, sizeof(state))
-        self.reject(&g, state, n)
+        self.reject(g, state, n)
         draw_doubles(state, g.units, 2 * n)
         move_on(state, 2 * n)
         if is_small:
@@ -534,13 +518,7 @@ cdef class DirectGamma(Direct):
             self.raise_all(g.units, g.cubes, sizeof(double), g.units, n)
             for i in range(n):
                 g.values[i] = g.values[i] * (g.units[i] if g.alpha[i] < 1 else 1)
-        y = empty(draw.nd, draw.dims, descr)
-        if descr is F64:
-            memcpy(bytes_of(y), g.values, n * sizeof(double))
-        else:
-            for i in range(n):
-                (<float *>bytes_of(y))[i] = <float>g.values[i]
-        return y, new_state(state)
+        return as_draws(g.values, draw, descr), new_state(state)
 
     cdef void reject(self, Gammas *g, cnp.npy_uint64 *state, cnp.npy_intp n) noexcept:
         """Fill `values`; only elements that were rejected are drawn again."""
@@ -585,16 +563,17 @@ cdef class DirectGamma(Direct):
         self.power.call(F64, args, n, steps, step == 0)
 
 
-cdef bint alphas_of(object alpha, Draw *draw, Gammas *g) noexcept:
-    """Fill `alpha`; False unless all are above 0 and finite, one number or one for each draw."""
+cdef bint parameter_of(object parameter, Draw *draw, double *to) noexcept:
+    """Write a parameter of each draw, of floats or int32; False unless it is one for all or each."""
     cdef PyArrayObject *a
     cdef cnp.npy_intp i, step
-    cdef double number
     cdef int k
-    if not is_array(alpha):
+    if not is_array(parameter):
         return False
-    a = <PyArrayObject *>alpha
-    if not in_order(a) or not is_float(PyArray_DESCR(a)) or PyArray_NDIM(a) > draw.nd:
+    a = <PyArrayObject *>parameter
+    if not in_order(a) or PyArray_NDIM(a) > draw.nd:
+        return False
+    if not is_float(PyArray_DESCR(a)) and PyArray_DESCR(a) is not I32:
         return False
     step = 0 if PyArray_SIZE(a) == 1 else 1
     if step:
@@ -605,13 +584,24 @@ cdef bint alphas_of(object alpha, Draw *draw, Gammas *g) noexcept:
                 return False
     for i in range(draw.count):
         if PyArray_DESCR(a) is F32:
-            number = (<float *>PyArray_BYTES(a))[i * step]
+            to[i] = (<float *>PyArray_BYTES(a))[i * step]
+        elif PyArray_DESCR(a) is I32:
+            to[i] = (<cnp.npy_int32 *>PyArray_BYTES(a))[i * step]
         else:
-            number = (<double *>PyArray_BYTES(a))[i * step]
-        if not 0 < number <= 1.7976931348623157e308:
-            return False
-        g.alpha[i] = number
+            to[i] = (<double *>PyArray_BYTES(a))[i * step]
     return True
+
+
+cdef object as_draws(double *values, Draw *draw, cnp.PyArray_Descr *descr):
+    """Draws in the shape and dtype that were asked for."""
+    cdef cnp.npy_intp i
+    y = empty(draw.nd, draw.dims, descr)
+    if descr is F64:
+        memcpy(bytes_of(y), values, draw.count * sizeof(double))
+    else:
+        for i in range(draw.count):
+            (<float *>bytes_of(y))[i] = <float>values[i]
+    return y
 
 
 def draw(variable, function, tuple dims, dict settings):

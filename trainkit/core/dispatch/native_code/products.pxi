@@ -18,6 +18,8 @@ cdef object product(object x1, object x2, cnp.npy_intp element_limit):
     cdef PyArrayObject *a = <PyArrayObject *>x1
     cdef PyArrayObject *b = <PyArrayObject *>x2
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    if PyArray_NDIM(b) == 1 and PyArray_DESCR(b) is descr and is_float(descr):
+        return product_with_vector(x1, x2, element_limit)
     if (
         PyArray_DESCR(b) is not descr
         or not is_matrix(a, element_limit)
@@ -28,6 +30,22 @@ cdef object product(object x1, object x2, cnp.npy_intp element_limit):
         return None
     if descr is I32 and in_order(a) and in_order(b):
         return product_of_integers(a, b)
+    return PyArray_MatrixProduct(x1, x2)
+
+
+cdef object product_with_vector(object x1, object x2, cnp.npy_intp element_limit):
+    """The same of a matrix, or a vector, and a vector of floats."""
+    cdef PyArrayObject *a = <PyArrayObject *>x1
+    cdef PyArrayObject *b = <PyArrayObject *>x2
+    cdef int nd = PyArray_NDIM(a)
+    cdef cnp.npy_intp n = PyArray_SIZE(b)
+    # A single number keeps the sign of a zero here, which `matmul` does not.
+    if n < 2 or n > element_limit or not in_order(b) or not 1 <= nd <= 2 or not in_order(a):
+        return None
+    if PyArray_DIM(a, nd - 1) != n or PyArray_SIZE(a) > element_limit or not PyArray_SIZE(a):
+        return None
+    if nd == 2 and PyArray_DIM(a, 0) == 1:
+        return None
     return PyArray_MatrixProduct(x1, x2)
 
 

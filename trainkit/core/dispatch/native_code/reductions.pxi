@@ -430,24 +430,36 @@ ctypedef fused Number:
     cnp.npy_int64
 
 
-cdef void running(Number *x, Number *y, Cube *cube, bint multiplies) noexcept nogil:
-    cdef cnp.npy_intp o, i, j, n = cube.inner
+cdef void running(
+    Number *x, Number *y, Cube *cube, bint multiplies, bint reverse
+) noexcept nogil:
+    cdef cnp.npy_intp o, i, j, n = cube.inner, size = cube.size * cube.inner
+    # from element to element, and where the first one is
+    cdef cnp.npy_intp step = -n if reverse else n, first = size - n if reverse else 0
     cdef Number total
     for o in range(cube.outer):
         if n == 1:
-            total = x[0]
-            y[0] = total
+            total = x[first]
+            y[first] = total
             for i in range(1, cube.size):
-                total = combined(total, x[i], multiplies)
-                y[i] = total
+                total = combined(total, x[first + i * step], multiplies)
+                y[first + i * step] = total
         else:
             for j in range(n):
-                y[j] = x[j]
+                y[first + j] = x[first + j]
             for i in range(1, cube.size):
-                for j in range(n):
-                    y[i * n + j] = combined(y[(i - 1) * n + j], x[i * n + j], multiplies)
-        x += cube.size * n
-        y += cube.size * n
+                add_or_multiply(y + first + i * step, step, x + first + i * step, n, multiplies)
+        x += size
+        y += size
+
+
+cdef inline void add_or_multiply(
+    Number *y, cnp.npy_intp step, Number *x, cnp.npy_intp n, bint multiplies
+) noexcept nogil:
+    """A row of totals from the one before, `step` elements ahead of it, and a row of numbers."""
+    cdef cnp.npy_intp j
+    for j in range(n):
+        y[j] = combined(y[j - step], x[j], multiplies)
 
 
 cdef inline Number combined(Number a, Number b, bint multiplies) noexcept nogil:
@@ -476,12 +488,15 @@ cdef class DirectRunning(Direct):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
         cdef Cube cube
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
-        cdef bint multiplies = self.multiplies
+        cdef bint multiplies = self.multiplies, backwards
         cdef char *x = PyArray_BYTES(a)
         cdef char *to
-        if setting(settings, "exclusive") is not False or setting(settings, "reverse") is not False:
+        if setting(settings, "exclusive") is not False:
             return None
-        axis = setting(settings, "axis")
+        axis, reverse = setting(settings, "axis"), setting(settings, "reverse")
+        if reverse is not True and reverse is not False:
+            return None
+        backwards = reverse is True
         if type(axis) is not int or not cube_of(a, axis, True, &cube):
             return None
         if not is_float(descr) and descr is not I32 and descr is not I64:
@@ -490,13 +505,13 @@ cdef class DirectRunning(Direct):
         to = PyArray_BYTES(<PyArrayObject *>y)
         with nogil:
             if descr is F32:
-                running(<float *>x, <float *>to, &cube, multiplies)
+                running(<float *>x, <float *>to, &cube, multiplies, backwards)
             elif descr is F64:
-                running(<double *>x, <double *>to, &cube, multiplies)
+                running(<double *>x, <double *>to, &cube, multiplies, backwards)
             elif descr is I32:
-                running(<cnp.npy_int32 *>x, <cnp.npy_int32 *>to, &cube, multiplies)
+                running(<cnp.npy_int32 *>x, <cnp.npy_int32 *>to, &cube, multiplies, backwards)
             else:
-                running(<cnp.npy_int64 *>x, <cnp.npy_int64 *>to, &cube, multiplies)
+                running(<cnp.npy_int64 *>x, <cnp.npy_int64 *>to, &cube, multiplies, backwards)
         return y
 
 

@@ -12,6 +12,45 @@
 #
 # Each sum waits for the one before it. Four rows at a time wait together, and have vectors.
 
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__GNUC__)
+    static int has_wide_sums(void) { return __builtin_cpu_supports("avx2"); }
+
+    /* Pairwise sums of four rows of 8 to 128 floats each: a vector holds the eight of a row. */
+    __attribute__((target("avx2"))) static void add_four_wide(
+        const float *x, Py_ssize_t stride, Py_ssize_t n, float *y
+    ) {
+        const float *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+        __m256 s0 = _mm256_loadu_ps(x), s1 = _mm256_loadu_ps(x1);
+        __m256 s2 = _mm256_loadu_ps(x2), s3 = _mm256_loadu_ps(x3);
+        Py_ssize_t i = 8, last = n - n % 8;
+        for (; i < last; i += 8) {
+            s0 = _mm256_add_ps(s0, _mm256_loadu_ps(x + i));
+            s1 = _mm256_add_ps(s1, _mm256_loadu_ps(x1 + i));
+            s2 = _mm256_add_ps(s2, _mm256_loadu_ps(x2 + i));
+            s3 = _mm256_add_ps(s3, _mm256_loadu_ps(x3 + i));
+        }
+        /* neighbours, then their sums; each half of the vector has a number of every row then */
+        s0 = _mm256_hadd_ps(_mm256_hadd_ps(s0, s1), _mm256_hadd_ps(s2, s3));
+        _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(s0), _mm256_extractf128_ps(s0, 1)));
+        for (; i < n; i++) {
+            y[0] += x[i];
+            y[1] += x1[i];
+            y[2] += x2[i];
+            y[3] += x3[i];
+        }
+    }
+    #else
+    static int has_wide_sums(void) { return 0; }
+    static void add_four_wide(const float *x, Py_ssize_t stride, Py_ssize_t n, float *y) {}
+    #endif
+    """
+    bint has_wide_sums() nogil
+    void add_four_wide(const float *x, Py_ssize_t stride, Py_ssize_t n, float *y) nogil
+
+cdef bint WIDE_SUMS = has_wide_sums()
+
 cdef enum:
     TOGETHER = 4
     ADDED_AT_ONCE = 128
@@ -47,6 +86,10 @@ cdef void add_four_blocks(
     cdef Float *x2 = x1 + stride
     cdef Float *x3 = x2 + stride
     cdef Py_ssize_t i = 8, j, k, last = n - n % 8
+    if Float is float:
+        if WIDE_SUMS:
+            add_four_wide(x, stride, n, y)
+            return
     for j in range(8):
         sums[j] = x[j]
         sums[8 + j] = x1[j]
