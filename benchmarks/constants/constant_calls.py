@@ -99,6 +99,8 @@ call("convolution of float64, 8 channels")(_conv(8, 28, 8, 16, "float64"))
 call("gradient by weights, 16 filters")(_conv_gradient(8, 32, 3, 16))
 call("gradient by weights, 64 filters")(_conv_gradient(8, 28, 64, 64))
 call("gradient by weights, 256 filters")(_conv_gradient(4, 14, 256, 256))
+call("gradient by weights of 5 x 5, 64 filters")(_conv_gradient(8, 28, 32, 64, window=5))
+call("gradient by weights of 5 x 5, 512 filters")(_conv_gradient(8, 7, 64, 512, window=5))
 for _filters in (96, 1024):
     call(f"gradient by weights of one element, {_filters} filters")(
         _conv_gradient(8, 14, 256, _filters, window=1)

@@ -142,6 +142,14 @@ ROWS = (
     ),
     Row(_IN_CONV + "conv_compiled.py", "_PACKED", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
     Row(
+        _IN_CONV + "conv_compiled.py",
+        "_FEWEST_READERS",
+        (
+            "gradient by weights, 16 filters",
+            *(f"gradient by weights of 5 x 5, {n} filters" for n in (64, 512)),
+        ),
+    ),
+    Row(
         "kernels/threads/pools.py",
         "MATRIX_SHARES",
         (

@@ -25,6 +25,7 @@ from trainkit.kernels.jit.library_builder import (
     can_build,
     write_objects,
 )
+from trainkit.kernels.jit.register_tiles import tiling, weight_rows
 from trainkit.optimizers.base.flat_update import UPDATES
 from trainkit.optimizers.base.optimizer import Optimizer
 
@@ -116,6 +117,14 @@ def _by_channels() -> Iterator[tuple[int, ...]]:
     return ((n, each) for n in _SIXTEENS for each in (0, 1))
 
 
+def _weights() -> Iterator[tuple[int, ...]]:
+    for n in _SIXTEENS:
+        tile_rows = tiling(n)[0]
+        yield from ((n, 0, rows) for rows in weight_rows(tile_rows))
+        if n <= 2:  # vectors that share no channel
+            yield n, 1, tile_rows
+
+
 def _depthwise(back: bool) -> Iterator[tuple[int, ...]]:
     for window, each in _WINDOWS:
         for stride in _STRIDES:
@@ -138,7 +147,7 @@ _KEYS: dict[str, Any] = {
     "bfloat16_pair_product": _pairs,
     "stacked_bfloat16_pair_product": _pairs,
     "conv_pixels": _by_channels,
-    "conv_weights": _by_channels,
+    "conv_weights": _weights,
     "winograd_results": lambda: ((2,), (4,)),
     "winograd_sums": lambda: ((2,), (4,)),
     "winograd_half_results": lambda: ((2,), (4,)),

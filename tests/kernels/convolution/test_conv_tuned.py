@@ -8,6 +8,7 @@ import pytest
 
 from trainkit.kernels.convolution import conv_layout, conv_reference, conv_tuned, pixels_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.matmul import product_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
 from trainkit.kernels.normalization.norm_tuned import RELU
@@ -175,6 +176,55 @@ def test_neither_joined_lines_nor_chunks_change_a_bit(eager, monkeypatch, rng, c
             np.testing.assert_array_equal(a, b)
     monkeypatch.undo()
     both()  # tables of short chunks are forgotten
+
+
+# sizes, window, channels, filters, strides, groups: few and many tiles read the same gradients, and
+# few and many blocks of filters the same inputs, which lie side by side or not
+OF_TILES = [
+    ((9, 11), (3, 3), 3, 32, (1, 1), 1),
+    ((9, 11), (5, 5), 1, 64, (2, 2), 1),
+    ((9, 11), (3, 3), 40, 64, (2, 2), 1),
+    ((9, 11), (3, 3), 33, 176, (2, 1), 1),
+    ((5, 6), (2, 2), 7, 208, (1, 1), 1),
+    ((5, 6), (2, 2), 3, 560, (1, 1), 1),
+    ((5, 6), (3, 3), 120, 48, (2, 2), 3),
+    ((5, 6), (2, 2), 80, 288, (1, 1), 2),
+    ((5, 6), (2, 2), 24, 24, (1, 1), 24),
+]
+
+
+@pytest.mark.parametrize("case", OF_TILES, ids=str)
+def test_the_height_of_tiles_of_weights_changes_no_bit(eager, monkeypatch, rng, case):
+    *case, groups = case
+    w, x, _, g = arrays((*case, "same", (1,) * len(case[1])), rng, groups)
+
+    def gradient(choose):
+        monkeypatch.setattr(conv_layout, "weight_rows", choose)
+        conv_layout.weights.cache_clear()
+        return conv_tuned.kernel_gradient(w, x, g, groups)
+
+    weight_rows = conv_layout.weight_rows
+    chosen = gradient(weight_rows)
+    plain = conv_reference.conv_kernel_gradient(np, w, x, g, groups)
+    np.testing.assert_allclose(chosen, plain, atol=1e-3)
+    for number in range(len(weight_rows(12))):
+        other = gradient(lambda most, n=number: [weight_rows(most)[n % len(weight_rows(most))]])
+        np.testing.assert_array_equal(other, chosen)
+    monkeypatch.undo()
+    conv_layout.weights.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("weights", "most", "vectors", "rows"),
+    [(27, 12, 2, 9), (25, 12, 2, 9), (32, 12, 2, 8), (64, 12, 2, 8), (9, 12, 1, 9), (36, 6, 4, 6)],
+)
+def test_the_last_tile_of_weights_is_seldom_empty(weights, most, vectors, rows):
+    lanes = vector_lanes()
+    geometry = conv_layout.Geometry(
+        8, (1, 9, 9), 4, (1, 9, 9), 64, (1, 1, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0), 1,
+        (most, vectors * lanes), 1,
+    )  # fmt: skip
+    assert conv_layout._weight_rows(geometry, weights) == rows
 
 
 @pytest.mark.parametrize("filters", [1, 7, 8, 9, 15, 16, 17, 23, 24, 25, 32])

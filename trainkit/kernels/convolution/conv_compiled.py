@@ -14,14 +14,13 @@ from numba.core.types import UniTuple
 
 from trainkit.core.cpu.processor import CACHE_LINE
 from trainkit.kernels.convolution.conv_microkernels import (
-    channel_weight_tile,
     clear_floats,
     copy_floats,
     pack_gradients,
     pack_inputs,
-    packed_weight_tile,
     pixel_tile,
     turn_square,
+    weight_tile,
 )
 from trainkit.kernels.jit.emitters import fetch_bytes
 from trainkit.kernels.jit.local_arrays import keep_alive
@@ -32,8 +31,12 @@ from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_rang
 _LINES = float32[:, :, ::1]
 _TABLE = int64[:, ::1]
 _LANES = tiling(1)[2]
+_F32 = np.float32
 _PACKED = 1 << 16
 """Weights of which packing takes no longer than a helper takes to come."""
+_FEWEST_READERS = 8
+"""Tiles that read the same gradients, or blocks of filters the same inputs, from which on these are
+copied side by side: no two of their lines take each other's place in the first cache then."""
 
 
 @compiled(parallel=False)
@@ -278,11 +281,45 @@ def pixels(sixteens: int, by_channel: int) -> Any:
 
 
 @compiled(parallel=False)
-def _channel_weights_part(
+def _lie_side_by_side(at):
+    """Whether numbers follow one another; the ends alone may be as far apart by chance."""
+    for i in range(1, len(at)):
+        if at[i] - at[i - 1] != 4:
+            return False
+    return True
+
+
+@compiled(parallel=False)
+def _pack_gradient_lines(
+    source, by_image, by_line, by_point, count, images, lines, points, target, vectors, lanes
+):
+    """Rows of `count` numbers at so many points of lines of images, side by side."""
+    for n in range(images):
+        for i in range(lines):
+            at = source + n * by_image + i * by_line
+            pack_gradients(vectors, lanes, at, by_point, count, points, target)
+            target += 4 * vectors * lanes * points
+
+
+@compiled(parallel=False)
+def _pack_input_lines(
+    source, by_image, by_line, by_point, images, lines, points, target, rows, lanes
+):
+    """The same of `rows` numbers each."""
+    for n in range(images):
+        for i in range(lines):
+            at = source + n * by_image + i * by_line
+            pack_inputs(rows, lanes, at, by_point, points, target)
+            target += 4 * rows * points
+
+
+@compiled(parallel=False)
+def _weights_part(
     part, parts, x, source, g, y, blocks, at, to, pieces, groups, numbers,
-    tile_rows, vectors, lanes,
+    tile_rows, vectors, lanes, by_channel,
 ):  # fmt: skip
-    planes, out_h, out_w, by_plane, by_line, by_point, deep, high = numbers[:8]
+    planes, out_h, out_w, by_plane, by_line, by_point, deep, high, _, each = numbers
+    width = vectors * lanes
     images, filters, shares = x.shape[0], g.shape[2], y.shape[0]
     x_at, x_image = x.ctypes.data, 4 * x.shape[1] * x.shape[2]
     # The copy has the padding in it, so offsets need no bounds.
@@ -290,18 +327,31 @@ def _channel_weights_part(
         x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
     g_at, y_at, at_at, to_at = g.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
     g_point, g_image, share_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
-    first, last = chunk_range(part, parts, len(blocks) * len(groups) * shares, 1)
+    longest = 0 if by_channel else deep * min(high, out_h) * out_w
+    grads = np.empty(each * longest * width, _F32)
+    # `pack_inputs` writes whole vectors, the last of them beyond its row.
+    panel = np.empty(longest * tile_rows + tile_rows + lanes, _F32)
+    grads_at, panel_at = grads.ctypes.data, panel.ctypes.data
+    row_at, panel_steps = np.empty(tile_rows, np.int64), np.empty(6, np.int64)
+    for q in range(tile_rows):
+        row_at[q] = 4 * q
+    steps = np.array([x_image, by_line, by_point, 0, 0, 0])
+    # Only their addresses are used below.
+    row_at_at, steps_at, panel_steps_at = (
+        row_at.ctypes.data, steps.ctypes.data, panel_steps.ctypes.data,
+    )  # fmt: skip
+    ranges = (len(blocks) + each - 1) // each
+    first, last = chunk_range(part, parts, ranges * len(groups) * shares, 1)
     for number in range(first, last):
         task = np.int64(number)
-        share, block = task % shares, task // shares // len(groups)
-        group = task // shares % len(groups)
+        share, group = task % shares, task // shares % len(groups)
+        block_0 = task // shares // len(groups) * each
+        block_1 = min(block_0 + each, len(blocks))
         start, stop = share * images // shares, (share + 1) * images // shares
-        source_shift, shift, inside = blocks[block]
-        steps = np.array([x_image, by_line, by_point, g_image, out_w * g_point, g_point])
-        steps_at = steps.ctypes.data
         # Some images and lines at a time, so that their gradients stay in the first cache while all
         # tiles of the group use them.
         for n in range(start, stop, deep):
+            some = min(deep, stop - n)
             for plane in range(planes):
                 for line in range(0, out_h, high):
                     for p in range(groups[group, 0], groups[group, 1]):
@@ -313,130 +363,71 @@ def _channel_weights_part(
                         # The first visit starts from zeros, so the result need not be cleared
                         # before.
                         begun = n > start or plane > plane_0 or i0 > line_0
+                        points = point_1 - point_0
                         point = (plane * out_h + i0) * out_w + point_0
-                        x_offset = plane * by_plane + i0 * by_line + point_0 * by_point
+                        x_offset = n * x_image + plane * by_plane + i0 * by_line
+                        x_offset += point_0 * by_point
+                        g_0 = g_at + n * g_image + point * g_point
+                        # Rows of whole vectors are read where they lie, unless enough tiles read
+                        # them to make up for a copy. What a shorter block in between has beyond its
+                        # end is the next one's, and not stored.
+                        is_packed = by_channel == 0 and (
+                            blocks[block_1 - 1, 2] < width or tile_1 - tile_0 >= _FEWEST_READERS
+                        )
+                        by_block = 4 * width * some * (i1 - i0) * points
+                        if is_packed:
+                            steps[3], steps[4] = 4 * width * (i1 - i0) * points, 4 * width * points
+                            steps[5] = 4 * width
+                            for b in range(block_0, block_1):
+                                _pack_gradient_lines(
+                                    g_0 + blocks[b, 1], g_image, out_w * g_point, g_point,
+                                    blocks[b, 2], some, i1 - i0, points,
+                                    grads_at + (b - block_0) * by_block, vectors, lanes,
+                                )  # fmt: skip
+                        else:
+                            steps[3], steps[4], steps[5] = g_image, out_w * g_point, g_point
+                        panel_steps[0] = 4 * tile_rows * (i1 - i0) * points
+                        panel_steps[1], panel_steps[2] = 4 * tile_rows * points, 4 * tile_rows
+                        for i in range(3, 6):
+                            panel_steps[i] = steps[i]
                         for tile in range(tile_0, tile_1):
                             where = 8 * tile_rows * tile
-                            channel_weight_tile(
-                                tile_rows, vectors, lanes,
-                                x_at + n * x_image + x_offset + source_shift, at_at + where,
-                                g_at + n * g_image + point * g_point + shift,
-                                min(deep, stop - n), i1 - i0, point_1 - point_0, steps_at,
-                                y_at + share * share_bytes + shift, to_at + where,
-                                not begun, inside,
-                            )  # fmt: skip
-        keep_alive(steps)
-
-
-@compiled(parallel=False)
-def _gather_inputs(source, step, at, points, target):
-    """As `pack_inputs`, of numbers that do not lie side by side but where `at` says, in bytes."""
-    for _ in range(points):
-        for offset in at:
-            copy_floats(target, source + offset, 1)
-            target += 4
-        source += step
-
-
-@compiled(parallel=False)
-def _lie_side_by_side(at):
-    """Whether numbers follow one another; the ends alone may be as far apart by chance."""
-    for i in range(1, len(at)):
-        if at[i] - at[i - 1] != 4:
-            return False
-    return True
-
-
-@compiled(parallel=False)
-def _packed_weights_part(
-    part, parts, x, source, g, y, blocks, at, to, pieces, groups, numbers,
-    tile_rows, vectors, lanes,
-):  # fmt: skip
-    planes, out_h, out_w, by_plane, by_line, by_point, deep, high, _, each = numbers
-    width = vectors * lanes
-    images, filters, shares = x.shape[0], g.shape[2], y.shape[0]
-    x_at, x_image = x.ctypes.data, 4 * x.shape[1] * x.shape[2]
-    if source.shape[0] > 0:
-        x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
-    g_at, y_at, to_at = g.ctypes.data, y.ctypes.data, to.ctypes.data
-    g_point, g_image, share_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
-    longest = deep * min(high, out_h) * out_w
-    # `pack_inputs` writes whole vectors, the last of them beyond its row.
-    panel = np.empty(longest * tile_rows + tile_rows + lanes, np.float32)
-    grads = np.empty(each * longest * width, np.float32)
-    panel_at, grads_at = panel.ctypes.data, grads.ctypes.data
-    ranges = (len(blocks) + each - 1) // each
-    first, last = chunk_range(part, parts, ranges * len(groups) * shares, 1)
-    for number in range(first, last):
-        task = np.int64(number)
-        share, group = task % shares, task // shares % len(groups)
-        block_0 = task // shares // len(groups) * each
-        block_1 = min(block_0 + each, len(blocks))
-        start, stop = share * images // shares, (share + 1) * images // shares
-        for n in range(start, stop, deep):
-            some = min(deep, stop - n)
-            for plane in range(planes):
-                for line in range(0, out_h, high):
-                    for p in range(groups[group, 0], groups[group, 1]):
-                        tile_0, tile_1, plane_0, plane_1 = pieces[p, :4]
-                        line_0, line_1, point_0, point_1 = pieces[p, 4:]
-                        i0, i1 = max(line, line_0), min(line + high, line_1)
-                        if i0 >= i1 or plane < plane_0 or plane >= plane_1:
-                            continue
-                        begun = n > start or plane > plane_0 or i0 > line_0
-                        points = point_1 - point_0
-                        total = some * (i1 - i0) * points
-                        for b in range(block_0, block_1):
-                            # Gradients are packed once for all tiles and inputs once for all blocks
-                            # of filters.
-                            packed = grads_at + 4 * width * total * (b - block_0)
-                            for image in range(n, n + some):
-                                for i in range(i0, i1):
-                                    point = (plane * out_h + i) * out_w + point_0
-                                    pack_gradients(
-                                        vectors, lanes,
-                                        g_at + image * g_image + point * g_point + blocks[b, 1],
-                                        g_point, blocks[b, 2], points, packed,
-                                    )  # fmt: skip
-                                    packed += 4 * width * points
-                        x_offset = (
-                            n * x_image + plane * by_plane + i0 * by_line + point_0 * by_point
-                        )
-                        for tile in range(tile_0, tile_1):
                             rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
-                            beside = _lie_side_by_side(rows_at)
+                            is_copied = by_channel == 0 and (
+                                block_1 - block_0 >= _FEWEST_READERS and _lie_side_by_side(rows_at)
+                            )
                             for b in range(block_0, block_1):
+                                own = g_0 + blocks[b, 1]
+                                if is_packed:
+                                    own = grads_at + (b - block_0) * by_block
+                                x_0 = x_at + x_offset + blocks[b, 0]
                                 # Blocks of one group of channels read the same inputs, and lie side
                                 # by side.
-                                if b == block_0 or blocks[b, 0] != blocks[b - 1, 0]:
-                                    packed = panel_at
-                                    for image in range(some):
-                                        for i in range(i1 - i0):
-                                            first_at = x_at + x_offset + blocks[b, 0]
-                                            first_at += image * x_image + i * by_line
-                                            if beside:
-                                                pack_inputs(
-                                                    tile_rows, lanes, first_at + rows_at[0],
-                                                    by_point, points, packed,
-                                                )  # fmt: skip
-                                            else:
-                                                _gather_inputs(
-                                                    first_at, by_point, rows_at, points, packed
-                                                )
-                                            packed += 4 * tile_rows * points
-                                packed_weight_tile(
-                                    tile_rows, vectors, lanes, panel_at,
-                                    grads_at + 4 * width * total * (b - block_0), total,
-                                    y_at + share * share_bytes + blocks[b, 1],
-                                    to_at + 8 * tile_rows * tile, not begun, blocks[b, 2],
+                                is_next = b == block_0 or blocks[b, 0] != blocks[b - 1, 0]
+                                if is_copied and is_next:
+                                    _pack_input_lines(
+                                        x_0 + rows_at[0], x_image, by_line, by_point,
+                                        some, i1 - i0, points, panel_at, tile_rows, lanes,
+                                    )  # fmt: skip
+                                weight_tile(
+                                    tile_rows, vectors, lanes, by_channel,
+                                    panel_at if is_copied else x_0,
+                                    row_at_at if is_copied else at_at + where, own,
+                                    some, i1 - i0, points,
+                                    panel_steps_at if is_copied else steps_at,
+                                    y_at + share * share_bytes + blocks[b, 1], to_at + where,
+                                    not begun, blocks[b, 2],
                                 )  # fmt: skip
-    # Only its address is used above, so Numba would free the array before the loops.
-    keep_alive(panel)
+    # Only their addresses are used above, so Numba would free the arrays before the loops.
     keep_alive(grads)
+    keep_alive(panel)
+    keep_alive(row_at)
+    keep_alive(steps)
+    keep_alive(panel_steps)
 
 
-def weights(sixteens: int, by_channel: int) -> Any:
-    """`run(pool, ...)`: sums for tiles of weights, 16 * sixteens filters at a time.
+def weights(sixteens: int, by_channel: int, tile_rows: int) -> Any:
+    """`run(pool, ...)`: sums for tiles of `tile_rows` weights, 16 * sixteens filters at a time.
 
     `by_channel` is 1 where each filter has its channel.
 
@@ -456,8 +447,7 @@ def weights(sixteens: int, by_channel: int) -> Any:
             plane, from line to line, from point to point, images of a step, lines of a step, left,
             blocks of a task).
     """
-    tile_rows, vectors, lanes = tiling(sixteens)
-    work = _channel_weights_part if by_channel else _packed_weights_part
+    _, vectors, lanes = tiling(sixteens)
 
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, x, source, lines, g, y, blocks, at, to, pieces, groups, numbers):
@@ -466,16 +456,16 @@ def weights(sixteens: int, by_channel: int) -> Any:
         tasks = (len(blocks) + numbers[9] - 1) // numbers[9] * len(groups) * y.shape[0]
         if WITHOUT_POOL:
             for part in prange(tasks):
-                work(
+                _weights_part(
                     part, tasks, x, source, g, y, blocks, at, to, pieces, groups, numbers,
-                    tile_rows, vectors, lanes,
+                    tile_rows, vectors, lanes, by_channel,
                 )  # fmt: skip
         else:
             operands = (
                 x, source, g, y, blocks, at, to, pieces, groups, numbers,
-                tile_rows, vectors, lanes,
+                tile_rows, vectors, lanes, by_channel,
             )  # fmt: skip
-            spread(pool, tasks, work, operands)
+            spread(pool, tasks, _weights_part, operands)
 
     lists = int64[::1]
     kinds = (

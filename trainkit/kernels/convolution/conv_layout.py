@@ -17,6 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.kernels.jit.register_tiles import weight_rows
+from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import PARTS_EACH
 
@@ -161,6 +163,7 @@ class WeightPlan(NamedTuple):
         source: shape of the room for padded images.
         parts: of the images, that are summed apart.
         complete: every weight sees some pixel.
+        rows: weights of a tile.
     """
 
     lines: Array
@@ -173,6 +176,7 @@ class WeightPlan(NamedTuple):
     source: tuple[int, int, int]
     parts: int
     complete: bool
+    rows: int
 
 
 def _input(g: Geometry) -> Side:
@@ -418,22 +422,25 @@ def weights(g: Geometry) -> WeightPlan:
     if full or copied:  # all weights see all windows
         bounds, starts, to = [full_bound], starts.reshape(1, -1), to.reshape(1, -1)
     blocks = _blocks(g, _input(g), _output(g))
-    tiles = -(-starts.shape[1] // g.tile[0])
-    parts, count, each = _weight_shares(g, tiles * len(bounds), len(blocks))
+    rows = _weight_rows(g, starts.shape[1])
+    parts = _weight_parts(g, -(-starts.shape[1] // g.tile[0]) * len(bounds) * len(blocks))
+    tiles = -(-starts.shape[1] // rows)
+    count, each = _weight_tasks(g, rows, parts, tiles * len(bounds), len(blocks))
     pieces, groups = _pieces(bounds, tiles, count)
     strides = (4 * stride * step for stride, step in zip(g.strides, steps, strict=True))
     lines = _line_map(g.sizes, sizes, g.before if copied else (0, 0, 0))
     return WeightPlan(
         lines,
         blocks,
-        _by_piece(starts, g.tile[0]),
-        _by_piece(to, g.tile[0]),
+        _by_piece(starts, rows),
+        _by_piece(to, rows),
         pieces,
         groups,
         (*g.out, *strides, *_step(g), g.before[2] * g.channels if copied else 0, each),
         (g.batch, len(lines), steps[1]) if copied else (0, 0, 0),
         parts,
         all(_is_seen(bound) for bound in bounds),
+        rows,
     )
 
 
@@ -470,15 +477,30 @@ def _offset_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
     return _along_axes([(np.arange(n) * dilation - b) * step for n, dilation, b, step in facts])
 
 
-def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]:
-    """Parts of the images, which depend on shapes alone, groups of tiles, and blocks of a task.
+def _weight_rows(g: Geometry, weights: int) -> int:
+    """Weights of a tile, of which the last one of so many wastes little."""
+    limit, width = g.tile
+    if g.by_channel:
+        return limit
+    # Each tile takes what one more of its vectors would, to count and to read gradients.
+    vectors = width // vector_lanes()
+    return min(weight_rows(limit), key=lambda rows: -(-weights // rows) * (rows * vectors + 1))
 
-    What a task packs of the inputs serves all of its blocks, whose gradients take a quarter of the
-    second cache, and so do the sums of a group.
+
+def _weight_parts(g: Geometry, tiles: int) -> int:
+    """Parts of the images, each with sums of its own that are added up at the end.
+
+    That order is part of the result, so neither threads nor caches nor how full tiles are decide.
     """
-    # Each part has sums of its own that are added up at the end, in an order that depends on this
-    # number. So neither threads nor caches may decide on it.
-    parts = 1 if tiles * blocks >= 2 * pools.MATRIX_SHARES else min(g.batch, pools.MATRIX_SHARES)
+    return 1 if tiles >= 2 * pools.MATRIX_SHARES else min(g.batch, pools.MATRIX_SHARES)
+
+
+def _weight_tasks(g: Geometry, rows: int, parts: int, tiles: int, blocks: int) -> Pair:
+    """Groups of tiles, and blocks of a task.
+
+    What a task packs of the gradients takes a quarter of the second cache, and so do the sums of a
+    group.
+    """
     each = 1
     if not g.by_channel:
         images, lines = _step(g)
@@ -486,11 +508,11 @@ def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]
         each = max(1, min(blocks, cache_bytes(2) // 4 // packed))
     most_sums = cache_bytes(2) // 4 // (4 * max(64, each * g.tile[1]))
     tasks = parts * -(-blocks // each)
-    groups = max(-(-tiles * g.tile[0] // most_sums), -(-g.cores // tasks))
+    groups = max(-(-tiles * rows // most_sums), -(-g.cores // tasks))
     # Few tasks are as many for each core: three for two of them would take as long as four.
     while tasks * groups < 4 * g.cores and tasks * groups % g.cores:
         groups += 1
-    return parts, min(groups, tiles), each
+    return min(groups, tiles), each
 
 
 def _step(g: Geometry) -> Pair:

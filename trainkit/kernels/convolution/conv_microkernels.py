@@ -123,28 +123,32 @@ def _write_finished(tile, values, y, distances, masks, follows):
             write(values)
 
 
-@emits(3, *(types.intp,) * 9, types.boolean, types.intp)
-def channel_weight_tile(
-    builder, rows, vectors, lanes, x, at, g, images, lines, points, steps, y, to, first, count
-):
-    """One row of sums for each of `rows` weights: products of each filter's own channel.
+@emits(4, *(types.intp,) * 9, types.boolean, types.intp)
+def weight_tile(
+    builder, rows, vectors, lanes, by_channel, x, at, g, images, lines, points, steps, y, to,
+    first, count,
+):  # fmt: skip
+    """One row of sums for each of `rows` weights: products of the input with rows of gradients.
 
     sums[q] = sum over n below images, i below lines and j below points of
     x[at[q] + n * steps[0] + i * steps[1] + j * steps[2]]
-    * g[n * steps[3] + i * steps[4] + j * steps[5]], number by number
+    * g[n * steps[3] + i * steps[4] + j * steps[5]]
+
+    By channel, each number of a row is multiplied with a number of its own, from there on.
 
     Args:
         rows: weights; a literal.
+        by_channel: 1 or 0; a literal.
         x: address of the input.
         at: address of int64: for each weight, where it starts in x.
-        g: address of the gradients.
+        g: address of the gradients; by channel, of `count` numbers a row.
         images: at least 1.
         lines: of an image, at least 1.
         points: of a line, at least 1.
         steps: address of six int64.
         to: address of int64: for each weight, where its row starts in y.
         first: whether sums start from 0; else from y.
-        count: numbers of a row that are in g and y.
+        count: numbers of a row that are in y.
     """
     tile = Tile(builder, rows, vectors, lanes)
     bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
@@ -165,53 +169,15 @@ def channel_weight_tile(
     for rounds in (images, lines, points):
         loops.append(Loop(builder, rounds, [offset, grad, *sums]))
         offset, grad, *sums = loops[-1].values
-    row = tile.masked_row(grad, masks)
-    numbers = [tile.seen(tile.plus(base, offset), masks) for base in bases]
+    row = tile.masked_row(grad, masks) if by_channel else tile.weights(grad)
+    own = masks if by_channel else None
+    numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
     sums = tile.add_products(sums, numbers, row)
     # Loops end from the inside out. Each goes on from its own first addresses, as the inner
     # ones have moved theirs to the end of a line.
     for loop, x_step, g_step in zip(reversed(loops), reversed(by_x), reversed(by_g), strict=True):
         offset, grad = loop.values[:2]
         _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(grad, g_step), *sums])
-    steps = [v * tile.width for v in range(tile.vectors)]
-    tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
-
-
-@emits(3, *(types.intp,) * 5, types.boolean, types.intp)
-def packed_weight_tile(builder, rows, vectors, lanes, x, g, points, y, to, first, count):
-    """One row of sums for each of `rows` weights: products of packed inputs and packed gradients.
-
-    sums[q] = sum over p below points of x[p, q] * g[p]
-
-    Both panels lie in memory in the order in which they are read, so that no two of their lines
-    take each other's place in the first cache, as those of an image with many channels do.
-
-    Args:
-        rows: weights; a literal.
-        x: address of (points, rows) numbers.
-        g: address of (points, vectors * lanes) numbers.
-        points: at least 1.
-        to: address of int64: for each weight, where its row starts in y.
-        first: whether sums start from 0; else from y.
-        count: numbers of a row that are in y.
-    """
-    tile = Tile(builder, rows, vectors, lanes)
-    targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
-    masks = tile.masks(count)
-    zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
-    sums = [
-        builder.select(first, zeros, old)
-        for target in targets
-        for old in tile.masked_row(target, masks)
-    ]
-    loop = Loop(builder, points, [x, g, *sums])
-    input_row, grad, *sums = loop.values
-    row = tile.weights(grad)
-    numbers = [tile.seen(tile.plus(input_row, BYTES * q), None) for q in range(tile.rows)]
-    sums = tile.add_products(sums, numbers, row)
-    # Both panels are packed in this order: no table, no line of the cache that is read in part.
-    ahead = tile.plus(input_row, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
-    _, _, *sums = loop.close([*ahead, *sums])
     steps = [v * tile.width for v in range(tile.vectors)]
     tile.store_rows(sums, [tile.plus(t, step) for t in targets for step in steps], masks)
 

@@ -351,11 +351,11 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     each = by_channel(channels, filters, groups)
     # by channel a tile has a row for each offset, of which there are seldom more than 9
     times = sixteens(filters, 2) if each else sixteens(filters // groups)
-    run = WEIGHTS.find((times, int(each)), seconds)
-    if run is None:
-        return None
     facts = geometry(w, batch, channels, filters, groups, times, pools.planned_threads())
     plan = conv_layout.weights(facts)
+    run = WEIGHTS.find((times, int(each), plan.rows), seconds)
+    if run is None:
+        return None
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)
     y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)

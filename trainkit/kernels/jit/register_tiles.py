@@ -34,6 +34,14 @@ def tiling(sixteens: int) -> tuple[int, int, int]:
     return (6, 2, 8) if lanes == 8 else (6, 4, 4)  # 16 registers, or 32 of half the size
 
 
+def weight_rows(limit: int) -> range:
+    """Rows that tiles of weights have, of which registers hold `limit`.
+
+    No fewer than two thirds of them, or the processor would wait for sums.
+    """
+    return range(limit, -(-2 * limit // 3) - 1, -1)
+
+
 @lru_cache
 def block_tiling() -> tuple[int, int, int]:
     """(rows, vectors, lanes) of a tile of large products, whose columns stay in the first cache.
