@@ -20,6 +20,12 @@ _FIELDS = {
 
 def packed(array: Any) -> bytes:
     """An array of numbers or of texts as the bytes of a message."""
+    data: bytes = message_of(array).SerializeToString()
+    return data
+
+
+def message_of(array: Any) -> Any:
+    """An array of numbers or of texts as a TensorProto."""
     # Imported where it is used: tensorboardX looks for PyTorch, which takes seconds to load.
     from tensorboardX.proto.tensor_pb2 import TensorProto
 
@@ -31,9 +37,8 @@ def packed(array: Any) -> bytes:
     if name == "string":
         message.string_val.extend(array.ravel().tolist())
     else:
-        message.tensor_content = array.tobytes()
-    data: bytes = message.SerializeToString()
-    return data
+        message.tensor_content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    return message
 
 
 def unpacked(data: bytes) -> Any:

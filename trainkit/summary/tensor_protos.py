@@ -11,6 +11,7 @@ from trainkit.core.dtypes import PROTO_NUMBERS
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.values.type_aliases import DTypeLike
+from trainkit.records.tensor_messages import message_of
 
 _BY_NUMBER = {number: name for name, number in PROTO_NUMBERS.items()}
 # Fields that hold a value each: bits of halves as ints, parts of complex numbers in turns.
@@ -45,23 +46,12 @@ def make_tensor_proto(
         >>> tk.make_ndarray(proto)
         array([[1., 2.]], dtype=float32)
     """
-    from tensorboardX.proto.tensor_pb2 import TensorProto  # slow to import
-
     array = np.asarray(convert_to_tensor(values).numpy())
     if dtype is not None:
         array = np.asarray(convert_to_tensor(values, dtype).numpy())
-    name = dtypes.as_dtype(array.dtype).name
     if shape is not None:
         array = _shape(array, tuple(int(n) for n in shape), verify_shape, allow_broadcast)
-    proto = TensorProto(dtype=PROTO_NUMBERS[name])
-    proto.tensor_shape.SetInParent()  # without axes the shape is known, too
-    for size in array.shape:
-        proto.tensor_shape.dim.add().size = size
-    if name == "string":
-        proto.string_val.extend(array.ravel().tolist())
-    elif array.size:
-        proto.tensor_content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    return proto
+    return message_of(array)
 
 
 def _shape(array: Any, shape: tuple[int, ...], verify: bool, broadcast: bool) -> Any:
