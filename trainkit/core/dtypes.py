@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from trainkit.core.errors import InvalidArgumentError
+
 
 class DType:
     """An element type, such as `tk.float32`.
@@ -293,6 +295,25 @@ def widen_halves(x: Any) -> Any:
     Sums and exponentials of halves would overflow, and BLAS has no shorter type.
     """
     return cast_array(x, float32.dtype) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def refuse_complex(x: Any) -> Any:
+    """The array `x`, for a function whose formula holds for real numbers alone.
+
+    Raises:
+        InvalidArgumentError: its numbers are complex.
+    """
+    if x.dtype.kind == "c":
+        raise InvalidArgumentError(
+            f"the function is one of real numbers, the input has dtype {x.dtype}; call it on "
+            "tk.math.real(x) or tk.math.imag(x), or on tk.abs(x)"
+        )
+    return x
+
+
+def real_floats(x: Any) -> Any:
+    """`widen_halves` of an array for such a function."""
+    return widen_halves(refuse_complex(x))
 
 
 def sort_keys(x: Any) -> Any:

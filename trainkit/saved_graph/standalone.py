@@ -983,6 +983,19 @@ def _widen_halves(x):
     return _cast_array(x, _FLOAT32.dtype) if x is not None and x.dtype.itemsize < 4 else x
 
 
+def _refuse_complex(x):
+    if x.dtype.kind == "c":
+        raise GraphError(
+            f"the function is one of real numbers, the input has dtype {x.dtype}; call it on "
+            "tk.math.real(x) or tk.math.imag(x), or on tk.abs(x)"
+        )
+    return x
+
+
+def _real_floats(x):
+    return _widen_halves(_refuse_complex(x))
+
+
 def _sort_keys(x):
     return _cast_array(x, _FLOAT32.dtype) if x.dtype == _BFLOAT16.dtype else x
 
@@ -1831,7 +1844,7 @@ def _hard_silu_gradient(g, x):
     return g * (_hard_sigmoid(x) + rise)
 
 
-def _softplus(x):
+def _softplus_of_elementwise_reference(x):
     # NumPy's logaddexp takes ten times as long on large arrays.
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
@@ -4831,12 +4844,12 @@ def _where(condition, x1, x2):
 
 def _erf(x):
     if x.dtype != np.float64:
-        return _erf_of_elementwise_reference(_widen_halves(x)).astype(x.dtype, copy=False)
+        return _erf_of_elementwise_reference(_real_floats(x)).astype(x.dtype, copy=False)
     return _erf_of_special_reference(x)
 
 
 def _erfc(x):
-    return _erfc_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+    return _erfc_of_special_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 _TAIL32 = _tail_by_mills_ratio(lambda t: np.exp(t * t * -0.5), 15.0)
@@ -4848,15 +4861,15 @@ def _normal_tail(x):
 
 
 def _erfinv(x):
-    return _erfinv_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+    return _erfinv_of_special_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _erfcinv(x):
-    return _erfcinv_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+    return _erfcinv_of_special_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _ndtri(x):
-    return _ndtri_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+    return _ndtri_of_special_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 # ops.math.max_and_argmax
@@ -4958,15 +4971,17 @@ _MOST_TERMS_of_gamma = 10_000  # of a sum that begins at a negative number
 
 
 def _lgamma(x):
-    return _lgamma_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+    return _lgamma_of_special_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _digamma(x):
-    return _digamma_of_special_reference(x.astype(np.float64)).astype(x.dtype)
+    return _digamma_of_special_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _zeta(x, q):
-    s, a = np.broadcast_arrays(x.astype(np.float64), q.astype(np.float64))
+    s, a = np.broadcast_arrays(
+        _real_floats(x).astype(np.float64), _real_floats(q).astype(np.float64)
+    )
     pole = (a <= 0) & (a == np.floor(a))
     plain = ~pole & np.isfinite(a) & (a > -_MOST_TERMS_of_gamma) & np.isfinite(s)
     total = _zeta_sum(np.where(plain, s, 2.0), np.where(plain, a, 1.0))
@@ -5000,7 +5015,9 @@ def _zeta_sum(s, a):
 
 
 def _polygamma(a, x):
-    order, doubles = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    order, doubles = np.broadcast_arrays(
+        _real_floats(a).astype(np.float64), _real_floats(x).astype(np.float64)
+    )
     factorial = np.exp(_positive_lgamma(order + 1))
     sign = 2 * (order % 2) - 1
     value = sign * factorial * _zeta(order + 1, doubles)
@@ -5053,7 +5070,9 @@ def _gamma_parts(a, x):
 
 
 def _igamma_of_incomplete_gamma(a, x, upper):
-    a64, x64 = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    a64, x64 = np.broadcast_arrays(
+        _real_floats(a).astype(np.float64), _real_floats(x).astype(np.float64)
+    )
     part, low, valid = _gamma_parts(a64, x64)
     value = np.where(low != upper, part, 1 - part)
     at_end = np.where((x64 == 0) != upper, 0.0, 1.0)
@@ -5111,7 +5130,9 @@ def _upper_slope(a, x, active):
 
 
 def _igamma_slope(a, x):
-    a64, x64 = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    a64, x64 = np.broadcast_arrays(
+        _real_floats(a).astype(np.float64), _real_floats(x).astype(np.float64)
+    )
     valid = (a64 > 0) & (x64 > 0) & np.isfinite(x64) & np.isfinite(a64)
     safe_a, safe_x = np.where(valid, a64, 1.0), np.where(valid, x64, 1.0)
     low = safe_x < safe_a + 1
@@ -5130,7 +5151,7 @@ def _beta_term(a, b, x, n):
 
 
 def _betainc(a, b, x):
-    a64, b64, x64 = np.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, x)))
+    a64, b64, x64 = np.broadcast_arrays(*(_real_floats(v).astype(np.float64) for v in (a, b, x)))
     valid = (a64 > 0) & (b64 > 0) & (x64 >= 0) & (x64 <= 1)
     inside = valid & (x64 > 0) & (x64 < 1)
     a_, b_ = np.where(inside, a64, 1.0), np.where(inside, b64, 1.0)
@@ -5377,7 +5398,12 @@ def _leaky_relu_gradient(g, x, *, negative_slope):
 
 
 def _log_sigmoid(x):
+    x = _refuse_complex(x)
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+def _softplus(x):
+    return _softplus_of_elementwise_reference(_refuse_complex(x))
 
 
 def _softsign(x):
@@ -5425,11 +5451,11 @@ def _tanh_shrink(x):
 
 
 def _mish(x):
-    return x * np.tanh(_softplus(x))
+    return x * np.tanh(_softplus_of_elementwise_reference(_refuse_complex(x)))
 
 
 def _gelu_tanh(x):
-    return _gelu_tanh_of_elementwise_reference(_widen_halves(x)).astype(x.dtype, copy=False)
+    return _gelu_tanh_of_elementwise_reference(_real_floats(x)).astype(x.dtype, copy=False)
 
 
 def _gelu_tanh_gradient(g, x):
@@ -5438,7 +5464,7 @@ def _gelu_tanh_gradient(g, x):
 
 
 def _gelu_erf(x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return _gelu_erf_of_elementwise_reference(floats, _normal_tail(floats)).astype(
         x.dtype, copy=False
     )
@@ -6766,16 +6792,16 @@ def _y1(x):
 
 
 def _above_zero(function, x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return np.where(floats < 0, np.nan, function(np.maximum(floats, 0))).astype(x.dtype)
 
 
 def _bessel_j0(x):
-    return _j0(np.abs(_widen_halves(x))).astype(x.dtype)
+    return _j0(np.abs(_real_floats(x))).astype(x.dtype)
 
 
 def _bessel_j1(x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return (np.sign(floats) * _j1(np.abs(floats))).astype(x.dtype)
 
 
@@ -6905,7 +6931,7 @@ def _dawson(size):
 
 
 def _dawsn(x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return (np.sign(floats) * _dawson(np.abs(floats))).astype(x.dtype)
 
 
@@ -6927,7 +6953,7 @@ def _ei(x):
 
 
 def _expint(x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return np.where(floats < 0, np.nan, _ei(np.maximum(floats, 0))).astype(x.dtype)
 
 
@@ -6955,7 +6981,7 @@ def _fresnel_cos(x):
     def small(u):
         return u * _series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return (np.sign(floats) * _fresnel(np.abs(floats), small, sine=False)).astype(x.dtype)
 
 
@@ -6964,7 +6990,7 @@ def _fresnel_sin(x):
     def small(u):
         return u**3 * _series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return (np.sign(floats) * _fresnel(np.abs(floats), small, sine=True)).astype(x.dtype)
 
 
@@ -6980,7 +7006,7 @@ def _spence_of_integrals(x):
 
 
 def _spence(x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     size = np.maximum(floats, 0)
     beyond = np.maximum(size, 1.5)
     # by the value at 1 / x, since Li2(1 - x) + Li2(1 - 1 / x) = -log(x)**2 / 2
@@ -7079,7 +7105,7 @@ def _small_k(x):
 
 
 def _k(order, x, scaled):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     size = np.maximum(floats, 0)
     low = _small_k(size)[order]
     beyond = np.maximum(size, 2)
@@ -7092,20 +7118,20 @@ def _k(order, x, scaled):
 
 
 def _i0e(x):
-    return _scaled_i0(np.abs(_widen_halves(x))).astype(x.dtype)
+    return _scaled_i0(np.abs(_real_floats(x))).astype(x.dtype)
 
 
 def _i1e(x):
-    return _scaled_i1(_widen_halves(x)).astype(x.dtype)
+    return _scaled_i1(_real_floats(x)).astype(x.dtype)
 
 
 def _i0(x):
-    size = np.abs(_widen_halves(x))
+    size = np.abs(_real_floats(x))
     return (_scaled_i0(size) * np.exp(size)).astype(x.dtype)
 
 
 def _i1(x):
-    floats = _widen_halves(x)
+    floats = _real_floats(x)
     return (_scaled_i1(floats) * np.exp(np.abs(floats))).astype(x.dtype)
 
 

@@ -63,8 +63,8 @@ def add_n(inputs: TensorLike | Iterable[TensorLike], name: str | None = None) ->
     """The sum of a list of tensors of one shape.
 
     Args:
-        inputs: list of tensors, or whatever else gives them one by one; a tensor is the sum of
-            itself.
+        inputs: list of tensors, or whatever else gives them one by one; of a tensor the parts along
+            its first axis.
 
     Raises:
         InvalidArgumentError: there are none, or shapes differ.
@@ -73,7 +73,15 @@ def add_n(inputs: TensorLike | Iterable[TensorLike], name: str | None = None) ->
         >>> tk.math.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
         array([4., 6.], dtype=float32)
     """
-    items = [inputs] if is_tensor(inputs) or not isinstance(inputs, Iterable) else list(inputs)
+    items: list[Any]
+    if not is_tensor(inputs):
+        items = list(inputs) if isinstance(inputs, Iterable) else [inputs]
+    else:
+        rows = as_tensor(inputs)
+        count = rows.shape[0] if len(rows.shape) else None
+        if not count and len(rows.shape):  # none, or a number that is not known
+            return cast(sum_(rows, axis=0), rows.dtype)
+        items = [rows] if count is None else [rows[i] for i in range(count)]
     if not items:
         raise InvalidArgumentError("add_n: the list of tensors is empty")
     total, *others = map(as_tensor, items)

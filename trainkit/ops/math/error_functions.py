@@ -14,7 +14,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, LONG_FORMULA, SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import widen_halves
+from trainkit.core.dtypes import real_floats
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.kernels.special import special_reference, special_tuned
@@ -34,7 +34,7 @@ gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.dtype != np.float64:
-        return elementwise_reference.erf(xp, widen_halves(x)).astype(x.dtype, copy=False)
+        return elementwise_reference.erf(xp, real_floats(x)).astype(x.dtype, copy=False)
     return special_reference.erf(xp, x)
 
 
@@ -48,7 +48,7 @@ def erfc(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.erfc([0.0, 1.0]).numpy().round(4)
         array([1.    , 0.1573], dtype=float32)
     """
-    return special_reference.erfc(xp, x.astype(xp.float64)).astype(x.dtype)
+    return special_reference.erfc(xp, real_floats(x).astype(xp.float64)).astype(x.dtype)
 
 
 _SLOPE = 2 / math.sqrt(math.pi)
@@ -77,7 +77,7 @@ def erfinv(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.erfinv([0.0, 0.5]).numpy().round(4)
         array([0.    , 0.4769], dtype=float32)
     """
-    return special_reference.erfinv(xp, x.astype(xp.float64)).astype(x.dtype)
+    return special_reference.erfinv(xp, real_floats(x).astype(xp.float64)).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION, tuned=special_tuned.ERFCINV.facet())
@@ -88,7 +88,7 @@ def erfcinv(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.erfcinv([1.0]).numpy().round(4) + 0.0
         array([0.], dtype=float32)
     """
-    return special_reference.erfcinv(xp, x.astype(xp.float64)).astype(x.dtype)
+    return special_reference.erfcinv(xp, real_floats(x).astype(xp.float64)).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION, tuned=special_tuned.NDTRI.facet())
@@ -99,7 +99,7 @@ def ndtri(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.ndtri([0.5]).numpy().round(4) + 0.0
         array([0.], dtype=float32)
     """
-    return special_reference.ndtri(xp, x.astype(xp.float64)).astype(x.dtype)
+    return special_reference.ndtri(xp, real_floats(x).astype(xp.float64)).astype(x.dtype)
 
 
 erfinv.gradients(lambda g, y, x: multiply(g, multiply(exp(square(y)), 1 / _SLOPE)))

@@ -14,6 +14,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import real_floats
 from trainkit.kernels.special import special_reference, special_tuned
 from trainkit.kernels.special.special_reference import BERNOULLI, START
 from trainkit.ops.math.elementwise import add, multiply, negative, scalar_like
@@ -29,7 +30,7 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.lgamma([1.0, 4.0]).numpy().round(4)
         array([0.    , 1.7918], dtype=float32)
     """
-    return special_reference.lgamma(xp, x.astype(xp.float64)).astype(x.dtype)
+    return special_reference.lgamma(xp, real_floats(x).astype(xp.float64)).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION, tuned=special_tuned.DIGAMMA.facet())
@@ -40,7 +41,7 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
         >>> round(float(tk.math.digamma(1.0)), 4)
         -0.5772
     """
-    return special_reference.digamma(xp, x.astype(xp.float64)).astype(x.dtype)
+    return special_reference.digamma(xp, real_floats(x).astype(xp.float64)).astype(x.dtype)
 
 
 @primitive(shapes.floating_broadcast, **SPECIAL_FUNCTION)
@@ -54,7 +55,7 @@ def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
         >>> round(float(tk.math.zeta(2.0, 1.0)), 4)
         1.6449
     """
-    s, a = xp.broadcast_arrays(x.astype(xp.float64), q.astype(xp.float64))
+    s, a = xp.broadcast_arrays(real_floats(x).astype(xp.float64), real_floats(q).astype(xp.float64))
     pole = (a <= 0) & (a == xp.floor(a))
     plain = ~pole & xp.isfinite(a) & (a > -_MOST_TERMS) & xp.isfinite(s)
     total = _zeta_sum(xp, xp.where(plain, s, 2.0), xp.where(plain, a, 1.0))
@@ -95,7 +96,9 @@ def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
         >>> round(float(tk.math.polygamma(1.0, 1.0)), 4)
         1.6449
     """
-    order, doubles = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))
+    order, doubles = xp.broadcast_arrays(
+        real_floats(a).astype(xp.float64), real_floats(x).astype(xp.float64)
+    )
     factorial = xp.exp(special_reference.positive_lgamma(xp, order + 1))
     sign = 2 * (order % 2) - 1
     value = sign * factorial * zeta.primitive.kernel(xp, order + 1, doubles)

@@ -16,6 +16,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, ITERATED
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import real_floats
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.special import special_tuned
@@ -73,7 +74,9 @@ def _gamma_parts(xp: ArrayModule, a: Array, x: Array) -> tuple[Array, Array, Arr
 
 
 def _igamma(xp: ArrayModule, a: Array, x: Array, upper: bool) -> Array:
-    a64, x64 = xp.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    a64, x64 = xp.broadcast_arrays(
+        real_floats(a).astype(np.float64), real_floats(x).astype(np.float64)
+    )
     part, low, valid = _gamma_parts(xp, a64, x64)
     value = xp.where(low != upper, part, 1 - part)
     at_end = xp.where((x64 == 0) != upper, 0.0, 1.0)
@@ -178,7 +181,9 @@ def _upper_slope(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
 @primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, lowering=ITERATED)
 def igamma_slope(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The derivative of `igamma` by `a`; 0 where `x` is 0 or infinite."""
-    a64, x64 = xp.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    a64, x64 = xp.broadcast_arrays(
+        real_floats(a).astype(np.float64), real_floats(x).astype(np.float64)
+    )
     valid = (a64 > 0) & (x64 > 0) & xp.isfinite(x64) & xp.isfinite(a64)
     safe_a, safe_x = xp.where(valid, a64, 1.0), xp.where(valid, x64, 1.0)
     low = safe_x < safe_a + 1
@@ -223,7 +228,7 @@ def betainc(xp: ArrayModule, a: Array, b: Array, x: Array) -> Array:
         >>> round(float(tk.math.betainc(1.0, 1.0, 0.25)), 4)
         0.25
     """
-    a64, b64, x64 = xp.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, x)))
+    a64, b64, x64 = xp.broadcast_arrays(*(real_floats(v).astype(np.float64) for v in (a, b, x)))
     valid = (a64 > 0) & (b64 > 0) & (x64 >= 0) & (x64 <= 1)
     inside = valid & (x64 > 0) & (x64 < 1)
     a_, b_ = xp.where(inside, a64, 1.0), xp.where(inside, b64, 1.0)

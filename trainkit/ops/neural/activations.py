@@ -13,6 +13,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, RESULT, YES_OR_NO
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import refuse_complex
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
@@ -227,6 +228,7 @@ def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.log_sigmoid([0.0]).numpy().round(4)
         array([-0.6931], dtype=float32)
     """
+    x = refuse_complex(x)
     return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
@@ -240,7 +242,7 @@ def softplus(xp: ArrayModule, x: Array) -> Array:
     Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option
         pricing".
     """
-    return elementwise_reference.softplus(xp, x)
+    return elementwise_reference.softplus(xp, refuse_complex(x))
 
 
 softplus.gradients(lambda g, y, x: multiply(g, sigmoid(x)))

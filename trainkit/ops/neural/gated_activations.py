@@ -6,7 +6,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLOATS, LONG_FORMULA
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import widen_halves
+from trainkit.core.dtypes import real_floats, refuse_complex, widen_halves
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
@@ -96,7 +96,7 @@ def mish(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.mish([-1.0, 1.0]).numpy().round(4)
         array([-0.3034,  0.8651], dtype=float32)
     """
-    return x * xp.tanh(elementwise_reference.softplus(xp, x))
+    return x * xp.tanh(elementwise_reference.softplus(xp, refuse_complex(x)))
 
 
 def _mish_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 
     (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
     """
-    return elementwise_reference.gelu_tanh(xp, widen_halves(x)).astype(x.dtype, copy=False)
+    return elementwise_reference.gelu_tanh(xp, real_floats(x)).astype(x.dtype, copy=False)
 
 
 @primitive(
@@ -165,7 +165,7 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
 
     For x < 0 by the tail below x: 1 + erf(x / sqrt(2)) cancels there.
     """
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return elementwise_reference.gelu_erf(xp, floats, normal_tail(floats)).astype(
         x.dtype, copy=False
     )

@@ -16,7 +16,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import widen_halves
+from trainkit.core.dtypes import real_floats
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import divide, multiply, negative, subtract, where
@@ -126,7 +126,7 @@ def _y1(xp: ArrayModule, x: Array) -> Array:
 
 
 def _above_zero(xp: ArrayModule, function: Callable[..., Array], x: Array) -> Array:
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return xp.where(floats < 0, xp.nan, function(xp, xp.maximum(floats, 0))).astype(x.dtype)
 
 
@@ -138,7 +138,7 @@ def bessel_j0(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.bessel_j0([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    return _j0(xp, xp.abs(widen_halves(x))).astype(x.dtype)
+    return _j0(xp, xp.abs(real_floats(x))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -149,7 +149,7 @@ def bessel_j1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.bessel_j1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return (xp.sign(floats) * _j1(xp, xp.abs(floats))).astype(x.dtype)
 
 

@@ -14,7 +14,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import widen_halves
+from trainkit.core.dtypes import real_floats
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import divide, exp, log, multiply, square, subtract, where
@@ -148,7 +148,7 @@ def dawsn(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.dawsn([1.0]).numpy()
         array([0.5380795], dtype=float32)
     """
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return (xp.sign(floats) * _dawson(xp, xp.abs(floats))).astype(x.dtype)
 
 
@@ -183,7 +183,7 @@ def expint(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.expint([1.0]).numpy()
         array([1.8951179], dtype=float32)
     """
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return xp.where(floats < 0, xp.nan, _ei(xp, xp.maximum(floats, 0))).astype(x.dtype)
 
 
@@ -224,7 +224,7 @@ def fresnel_cos(xp: ArrayModule, x: Array) -> Array:
     def small(u: Array) -> Array:
         return u * series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return (xp.sign(floats) * _fresnel(xp, xp.abs(floats), small, sine=False)).astype(x.dtype)
 
 
@@ -240,7 +240,7 @@ def fresnel_sin(xp: ArrayModule, x: Array) -> Array:
     def small(u: Array) -> Array:
         return u**3 * series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
 
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return (xp.sign(floats) * _fresnel(xp, xp.abs(floats), small, sine=True)).astype(x.dtype)
 
 
@@ -271,7 +271,7 @@ def spence(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.special.spence([2.0]).numpy()
         array([-0.82246703], dtype=float32)
     """
-    floats = widen_halves(x)
+    floats = real_floats(x)
     size = xp.maximum(floats, 0)
     beyond = xp.maximum(size, 1.5)
     # by the value at 1 / x, since Li2(1 - x) + Li2(1 - 1 / x) = -log(x)**2 / 2

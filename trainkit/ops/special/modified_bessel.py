@@ -15,7 +15,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import widen_halves
+from trainkit.core.dtypes import real_floats
 from trainkit.ops.math.elementwise import add, divide, multiply, negative, sign, subtract
 from trainkit.ops.special.bessel import over_argument
 from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between
@@ -113,7 +113,7 @@ def _small_k(xp: ArrayModule, x: Array) -> tuple[Array, Array]:
 
 def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
     """K of an order, times exp(x) if `scaled`; NaN below 0."""
-    floats = widen_halves(x)
+    floats = real_floats(x)
     size = xp.maximum(floats, 0)
     low = _small_k(xp, size)[order]
     beyond = xp.maximum(size, 2)
@@ -133,7 +133,7 @@ def i0e(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i0e([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    return _scaled_i0(xp, xp.abs(widen_halves(x))).astype(x.dtype)
+    return _scaled_i0(xp, xp.abs(real_floats(x))).astype(x.dtype)
 
 
 @primitive(shapes.floating, **SPECIAL_FUNCTION)
@@ -144,7 +144,7 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1e([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    return _scaled_i1(xp, widen_halves(x)).astype(x.dtype)
+    return _scaled_i1(xp, real_floats(x)).astype(x.dtype)
 
 
 @primitive(shapes.wide_floating, **SPECIAL_FUNCTION)
@@ -155,7 +155,7 @@ def i0(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i0([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    size = xp.abs(widen_halves(x))
+    size = xp.abs(real_floats(x))
     return (_scaled_i0(xp, size) * xp.exp(size)).astype(x.dtype)
 
 
@@ -167,7 +167,7 @@ def i1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    floats = widen_halves(x)
+    floats = real_floats(x)
     return (_scaled_i1(xp, floats) * xp.exp(xp.abs(floats))).astype(x.dtype)
 
 
