@@ -7,8 +7,19 @@ import trainkit as tk
 from tests.ops.numpy_compare import arrays, assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.ops.arrays.tile_and_repeat import repeat_sum
 
 X = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64", "int8"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_the_gradient_of_doubling_has_the_bits_of_numpys_sum(rng, dtype, axis):
+    g = tk.cast(100 * rng.normal(size=(4, 6, 8)), dtype).numpy()
+    runs = np.stack([np.take(g, range(i, g.shape[axis], 2), axis) for i in (0, 1)])
+    sums = repeat_sum(tk.constant(g), repeats=2, axis=axis)
+    assert sums.dtype.name == dtype
+    np.testing.assert_array_equal(sums, runs.sum(axis=0, dtype=g.dtype))
 
 
 @given(arrays(), st.data())

@@ -202,7 +202,12 @@ def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
             repeats,
             *g.shape[axis_index + 1 :],
         )
-        return g.reshape(folded).sum(axis=axis_index + 1, dtype=g.dtype)
+        runs = g.reshape(folded)
+        if xp is np and repeats == 2:
+            # The loop of NumPy's sum is along the run, however short that is; this one is not.
+            first, second = (runs[(slice(None),) * (axis_index + 1) + (i,)] for i in (0, 1))
+            return np.add(first, second)
+        return runs.sum(axis=axis_index + 1, dtype=g.dtype)
     out = xp.zeros((*g.shape[:axis_index], len(repeats), *g.shape[axis_index + 1 :]), g.dtype)
     owner = _owner_on(xp, repeats)
     scatter_at(xp, "add", out, (slice(None),) * axis_index + (owner,), g)
