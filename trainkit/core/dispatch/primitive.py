@@ -43,7 +43,6 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.formulas import steps_of
 from trainkit.core.dispatch.known_sizes import as_known, known_results
-from trainkit.core.dispatch.native import python_function
 from trainkit.core.dispatch.number_operands import (
     convert_first_array,
     first_tensor,
@@ -550,8 +549,8 @@ def _register(
     PRIMITIVES[prim.name] = prim
     prim.op = op
     late_ops.provide(prim.name, op)
-    # Both, since a traceback or a profile may show either.
-    for function in (op, python_function(op)):
+    # Both, since a traceback, a profile or an error of missing arguments may show either.
+    for function in (op, getattr(op, "__wrapped__", op)):
         function.__name__ = function.__qualname__ = prim.name
         function.__doc__ = doc
     op.primitive = prim  # type: ignore[attr-defined]
