@@ -139,6 +139,21 @@ def test_losses_of_labels_have_the_bits_of_the_body(dims, classes, dtype, data):
     assert np.nan_to_num(a[0]).tobytes() == np.nan_to_num(b[0]).tobytes()
 
 
+@given(SIZES, st.integers(1, 7), st.sampled_from(["float32", "float64"]), st.data())
+def test_losses_of_chances_have_the_bits_of_the_body(dims, classes, dtype, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    logits = (rng.standard_normal([*dims, classes]) * 9).astype(dtype)
+    labels = rng.choice([0.0, -0.0, 0.25, 1.0, -2.0], logits.shape).astype(dtype)
+    if data.draw(st.booleans()):
+        logits[rng.random(logits.shape) < 0.2] = rng.choice(SPECIAL[:-1])
+        labels[rng.random(logits.shape) < 0.1] = rng.choice(SPECIAL)
+    op = PRIMITIVES["softmax_cross_entropy_with_logits"].op
+    a, b = (r[0] for r in both(lambda: op(tk.constant(labels), tk.constant(logits))))
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+    assert np.nan_to_num(a).tobytes() == np.nan_to_num(b).tobytes()
+
+
 def test_labels_that_do_not_fit_are_explained():
     op = PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op
     with pytest.raises(tk.errors.ShapeError, match="shape of the logits"):

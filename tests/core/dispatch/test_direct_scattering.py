@@ -121,3 +121,13 @@ def test_searches_are_those_of_the_body(dtype, n, dims, side, result, seed):
     if dtype == "bfloat16":  # whose sort NumPy does not have
         tensors = wrap(np.sort(line).astype(kind)), tensors[1]
     assert_alike(lambda: search(*tensors, side=side, dtype=result))
+
+
+@given(st.lists(st.integers(0, 4), max_size=4), st.sampled_from(["bool", "float32"]), st.data())
+def test_positions_of_what_is_true_are_those_of_the_body(dims, dtype, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    mask = wrap((rng.random(dims) < data.draw(st.sampled_from([0.0, 0.4, 1.0]))).astype(dtype))
+    for kind in ("int32", "int64"):
+        assert_alike(lambda kind=kind: PRIMITIVES["nonzero"].op(mask, dtype=kind))
+    if dims:
+        np.testing.assert_array_equal(tk.where(mask), np.argwhere(mask.numpy()))

@@ -125,3 +125,24 @@ def test_tapes_hear_of_halves(dtype):
 
     assert gradient().dtype == dtype
     assert_alike(gradient)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    st.sampled_from(["sum", "mean", "cumsum", "cumprod", "max", "argmax", "argmin"]),
+    st.sampled_from(HALVES),
+    st.data(),
+)
+def test_sums_of_halves_have_the_bits_of_the_bodies(dims, name, dtype, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    dims = dims[:2] if np.prod(dims) > 4096 else dims
+    x = tensor(rng, dims, dtype) if data.draw(st.booleans()) else tk.ones(dims, dtype) * 0.1
+    axis = data.draw(st.integers(-len(dims), len(dims) - 1))
+    if name.startswith("cum"):
+        settings = {"exclusive": False, "reverse": data.draw(st.booleans())}
+    else:
+        settings = {"keepdims": data.draw(st.booleans())}
+        axis = data.draw(st.sampled_from([axis, None]))
+    if name.startswith("arg"):
+        settings["dtype"] = data.draw(st.sampled_from(["int32", "int64"]))
+    assert_alike(lambda: PRIMITIVES[name].op(x, axis=axis, **settings))

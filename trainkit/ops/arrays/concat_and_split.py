@@ -5,6 +5,7 @@ Concatenation and split are each other's gradients.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -327,7 +328,7 @@ def array_split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[
         raise ShapeError(f"array_split: can't cut an axis of size {n} into {count} pieces")
     longer, size = n % count, n // count
     sizes = [size + 1] * longer + [size] * (count - longer)
-    return split(x, np.cumsum(sizes[:-1]).astype(int).tolist(), axis)
+    return split(x, list(itertools.accumulate(sizes[:-1])), axis)
 
 
 # ------------------------------------------------------------------ stack and unstack

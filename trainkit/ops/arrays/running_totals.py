@@ -19,6 +19,7 @@ from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.math.cumulative import cumprod as cumprod_
 from trainkit.ops.math.cumulative import cumsum as cumsum_
 from trainkit.ops.math.cumulative import cumulative_logsumexp as cumulative_logsumexp_
+from trainkit.ops.math.cumulative import running_sum
 from trainkit.ops.math.elementwise import cast
 
 
@@ -38,8 +39,12 @@ def cumsum(
         >>> tk.math.cumsum([1.0, 2.0, 3.0], exclusive=True, reverse=True).numpy()
         array([5., 3., 0.], dtype=float32)
     """
-    if type(x) is Tensor and type(axis) is int and not exclusive and not reverse:  # most calls
-        y = cumsum_(refuse_bools(x, "cumsum"), axis)
+    if type(x) is Tensor and type(axis) is int and not exclusive:  # most calls
+        x = refuse_bools(x, "cumsum")
+        if reverse:
+            y = running_sum(x, axis=axis, exclusive=False, reverse=True)
+        else:
+            y = cumsum_(x, axis)
         return y if y.dtype is x.dtype else cast(y, x.dtype)
     x = refuse_bools(as_tensor(x), "cumsum")
     return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)

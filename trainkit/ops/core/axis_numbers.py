@@ -52,8 +52,8 @@ def plain(x: Any) -> Any:
     # What nearly all calls give comes first: each question here costs as much as a small kernel.
     if x is None or type(x) is int:
         return x
-    if type(x) in ROW_TYPES and ONLY_INTS.issuperset(map(type, x)):
-        return tuple(x)
+    if type(x) in ROW_TYPES:
+        return tuple(x) if ONLY_INTS.issuperset(map(type, x)) else tuple(map(plain, x))
     if hasattr(type(x), "_is_variable"):
         x = x.value()
     if isinstance(x, int | SymbolicTensor):

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.facets import INDEXING, INTEGERS, MOVED, SHAPE, VIEW, one_by_one
+from trainkit.core.dispatch.facets import INDEXING, INTEGERS, MOVED, SHAPE, VIEW, Direct, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import PositionError, ShapeError
 from trainkit.core.shapes import Spec
@@ -185,7 +185,13 @@ def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
     return tuple(Spec((None,), dtype) for _ in x.shape)
 
 
-@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING, no_gradient=INTEGERS)
+@primitive(
+    _nonzero_rule,
+    name="nonzero",
+    semantics=INDEXING,
+    no_gradient=INTEGERS,
+    direct=Direct("nonzero"),
+)
 def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
     """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
     return tuple(axis_positions.astype(dtype) for axis_positions in xp.nonzero(x))

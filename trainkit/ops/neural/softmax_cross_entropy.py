@@ -93,6 +93,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
     semantics=COMPOSITE,
     lowering=TRACE,
     tuned=softmax_tuned.dense_loss.facet(of=1, on_gpu=(softmax_gpu.loss,)),
+    direct=Direct("dense_loss", (np.maximum, np.subtract, np.exp, np.add, np.log)),
 )
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""

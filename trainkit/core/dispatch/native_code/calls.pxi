@@ -388,6 +388,9 @@ cdef class Kernel(Op):
         if PyArray_SIZE(a) > self.element_limit or not in_order(a):
             return None
         if self.direct is not None:
+            if self.direct.widens and is_half(PyArray_DESCR(a)):
+                result = self.direct.run([np, widened(a)], settings)
+                return None if result is None else narrowed(result, PyArray_DESCR(a))
             return self.direct.run(ready, settings)
         # NumPy computes with numbers in other ways than with arrays.
         if PyArray_NDIM(a) == 0 or count - 1 > MOST_INPUTS or not is_float(PyArray_DESCR(a)):

@@ -6,9 +6,11 @@ cdef class Direct:
 
     Attributes:
         any_size: it serves any number of elements, as it moves none or is faster than NumPy.
+        widens: its body computes in float32 what is of 16-bit floats, and rounds once.
     """
 
     cdef bint any_size
+    cdef bint widens
 
     cdef object run(self, list arrays, dict settings):
         """The result on `arrays[1:]`, the first of which is in C order."""
@@ -132,7 +134,7 @@ cdef class DirectJoin(Direct):
             for i in range(1, count):
                 b = <PyArrayObject *>PyList_GET_ITEM(arrays, i)
                 width = inner if self.stacks else inner * PyArray_DIM(b, where)
-                memcpy(to, PyArray_BYTES(b) + o * width, width)
+                copy_slice(to, PyArray_BYTES(b) + o * width, width)
                 to += width
         return y
 
@@ -231,12 +233,14 @@ cdef dict FORMS = {
     "dense": DirectDense,
     "log_softmax": DirectLogSoftmax,
     "sparse_loss": DirectSparseLoss,
+    "dense_loss": DirectDenseLoss,
     "take": DirectTake,
     "segment_sum": DirectSegmentSum,
     "positions": DirectPositions,
     "gather_nd": DirectGatherNd,
     "scatter": DirectScatter,
     "bincount": DirectBincount,
+    "nonzero": DirectNonzero,
     "search": DirectSearch,
     "squeeze": DirectSqueeze,
     "where": DirectWhere,

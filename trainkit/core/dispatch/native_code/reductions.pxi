@@ -150,6 +150,7 @@ cdef class DirectReduction(Direct):
     def __init__(self, ufunc, first=None):
         self.reducer = Reducer(ufunc)
         self.first = None if first is None else Loops(first)
+        self.widens = ufunc is np.add and first is None
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -192,7 +193,7 @@ cdef class DirectMean(Direct):
     cdef Reducer reducer
 
     def __init__(self, ufunc):
-        self.reducer = Reducer(ufunc)
+        self.reducer, self.widens = Reducer(ufunc), True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -402,6 +403,72 @@ cdef class DirectSparseLoss(DirectSoftmax):
         return y
 
 
+cdef class DirectDenseLoss(DirectSoftmax):
+    """The cross-entropy of softmax along the last axis with a chance for each class, of floats."""
+
+    cdef Loops log
+
+    def __init__(self, maximum, subtract, exp, add, log):
+        self.greatest, self.total = Reducer(maximum), Reducer(add)
+        self.subtract, self.exp, self.log = Loops(subtract), Loops(exp), Loops(log)
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *labels = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef PyArrayObject *x
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(labels)
+        cdef cnp.npy_intp n = PyArray_SIZE(labels), item = PyArray_ITEMSIZE(labels)
+        cdef int kind = kind_of(descr)
+        cdef char *powers
+        cdef char *shifted
+        cdef char *args[2]
+        cdef cnp.npy_intp steps[2]
+        if PyList_GET_SIZE(arrays) != 3 or not is_array(<object>PyList_GET_ITEM(arrays, 2)):
+            return None
+        x = <PyArrayObject *>PyList_GET_ITEM(arrays, 2)
+        if not is_float(descr) or PyArray_DESCR(x) is not descr or not in_order(x):
+            return None
+        if not same_shape(labels, x) or not cube_of(x, -1, False, &cube):
+            return None
+        y = empty(cube.nd, cube.dims, descr)
+        powers = <char *>PyMem_Malloc(2 * n * item)
+        if powers is NULL:
+            raise MemoryError
+        shifted = powers + n * item
+        self.greatest.reduce(kind, PyArray_BYTES(x), bytes_of(y), &cube, item)
+        by_row(self.subtract, kind, PyArray_BYTES(x), bytes_of(y), shifted, &cube, item)
+        self.exp_of(kind, shifted, powers, n, item)
+        self.total.reduce(kind, powers, bytes_of(y), &cube, item)
+        args[0] = args[1] = bytes_of(y)
+        steps[0] = steps[1] = 0 if cube.outer == 1 else item
+        self.log.call_kind(kind, args, cube.outer, steps)
+        by_row(self.subtract, kind, shifted, bytes_of(y), shifted, &cube, item)
+        if descr is F32:
+            weigh(<float *>shifted, <float *>PyArray_BYTES(labels), n)
+        else:
+            weigh(<double *>shifted, <double *>PyArray_BYTES(labels), n)
+        self.total.reduce(kind, shifted, bytes_of(y), &cube, item)
+        if descr is F32:
+            negate(<float *>bytes_of(y), cube.outer)
+        else:
+            negate(<double *>bytes_of(y), cube.outer)
+        PyMem_Free(powers)
+        return y
+
+
+cdef void weigh(Float *x, Float *weights, cnp.npy_intp n) noexcept:
+    """Multiply; a weight of 0 makes 0 of infinity, too."""
+    cdef cnp.npy_intp i
+    for i in range(n):
+        x[i] = 0 if weights[i] == 0 else x[i] * weights[i]
+
+
+cdef inline void negate(Float *x, cnp.npy_intp n) noexcept:
+    cdef cnp.npy_intp i
+    for i in range(n):
+        x[i] = -x[i]
+
+
 cdef void by_row(
     Loops loops, int kind, char *x, char *of_rows, char *y, Cube *cube, cnp.npy_intp item
 ) noexcept:
@@ -483,6 +550,7 @@ cdef class DirectRunning(Direct):
 
     def __init__(self, bint multiplies):
         self.multiplies = self.any_size = multiplies
+        self.widens = not multiplies
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -550,6 +618,7 @@ cdef class DirectPosition(Direct):
 
     def __init__(self, bint greatest):
         self.greatest = greatest
+        self.widens = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)

@@ -254,6 +254,54 @@ cdef cnp.npy_intp limit_of(object x) noexcept:
     return -1 if overflow or not 0 <= k <= MOST_COUNTED else <cnp.npy_intp>k
 
 
+cdef class DirectNonzero(Direct):
+    """Positions of what is true in a mask, a vector for each axis."""
+
+    def __init__(self):
+        self.any_size = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef const char *mask = PyArray_BYTES(a)
+        cdef cnp.npy_intp i, row, number, columns, n = PyArray_SIZE(a), count = 0
+        cdef void *columns_of[8]
+        cdef cnp.npy_intp at[8]
+        cdef int k, nd = PyArray_NDIM(a)
+        cdef bint as_int64
+        dtype = setting(settings, "dtype")
+        if PyArray_DESCR(a) is not BOOL or not 1 <= nd <= 8 or n == 0:
+            return None
+        if dtype != "int32" and dtype != "int64":
+            return None
+        as_int64 = dtype == "int64"
+        for i in range(n):
+            count += mask[i]
+        positions = [empty(1, &count, I64 if as_int64 else I32) for _ in range(nd)]
+        for k in range(nd):
+            columns_of[k], at[k] = <void *>bytes_of(positions[k]), 0
+        columns, number = PyArray_DIM(a, nd - 1), 0
+        for row in range(n // columns):
+            for i in range(columns):
+                if not mask[i]:
+                    continue
+                at[nd - 1] = i
+                for k in range(nd):
+                    if as_int64:
+                        (<cnp.npy_int64 *>columns_of[k])[number] = at[k]
+                    else:
+                        (<cnp.npy_int32 *>columns_of[k])[number] = <cnp.npy_int32>at[k]
+                number += 1
+            mask += columns
+            k = nd - 2
+            while k >= 0:
+                at[k] += 1
+                if at[k] < PyArray_DIM(a, k):
+                    break
+                at[k] = 0
+                k -= 1
+        return tuple(positions)
+
+
 cdef enum:
     MOST_COUNTED = 1 << 24
     SEARCHED_TOGETHER = 8
