@@ -3263,7 +3263,12 @@ def _repeat_sum(g, *, repeats, axis):
             repeats,
             *g.shape[axis_index + 1 :],
         )
-        return g.reshape(folded).sum(axis=axis_index + 1, dtype=g.dtype)
+        runs = g.reshape(folded)
+        if repeats == 2:
+            # The loop of NumPy's sum is along the run, however short that is; this one is not.
+            first, second = (runs[(slice(None),) * (axis_index + 1) + (i,)] for i in (0, 1))
+            return np.add(first, second)
+        return runs.sum(axis=axis_index + 1, dtype=g.dtype)
     out = np.zeros((*g.shape[:axis_index], len(repeats), *g.shape[axis_index + 1 :]), g.dtype)
     owner = _owner_on(repeats)
     _scatter_at("add", out, (slice(None),) * axis_index + (owner,), g)
