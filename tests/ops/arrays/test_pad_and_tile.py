@@ -12,7 +12,7 @@ from trainkit.ops.arrays.tile_and_repeat import repeat_sum
 X = np.arange(12.0).reshape(3, 4)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64", "int8"])
+@pytest.mark.parametrize("dtype", "float32 float64 float16 bfloat16 complex64 int8".split())
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_the_gradient_of_doubling_has_the_bits_of_numpys_sum(rng, dtype, axis):
     g = tk.cast(100 * rng.normal(size=(4, 6, 8)), dtype).numpy()
