@@ -397,9 +397,9 @@ def _weights_part(
                                 block_1 - block_0 >= _FEWEST_READERS and _lie_side_by_side(rows_at)
                             )
                             for b in range(block_0, block_1):
-                                own = g_0 + blocks[b, 1]
+                                block_grads = g_0 + blocks[b, 1]
                                 if is_packed:
-                                    own = grads_at + (b - block_0) * by_block
+                                    block_grads = grads_at + (b - block_0) * by_block
                                 x_0 = x_at + x_offset + blocks[b, 0]
                                 # Blocks of one group of channels read the same inputs, and lie side
                                 # by side.
@@ -412,7 +412,7 @@ def _weights_part(
                                 weight_tile(
                                     tile_rows, vectors, lanes, by_channel,
                                     panel_at if is_copied else x_0,
-                                    row_at_at if is_copied else at_at + where, own,
+                                    row_at_at if is_copied else at_at + where, block_grads,
                                     some, i1 - i0, points,
                                     panel_steps_at if is_copied else steps_at,
                                     y_at + share * share_bytes + blocks[b, 1], to_at + where,

@@ -170,8 +170,8 @@ def weight_tile(
         loops.append(Loop(builder, rounds, [offset, grad, *sums]))
         offset, grad, *sums = loops[-1].values
     row = tile.masked_row(grad, masks) if by_channel else tile.weights(grad)
-    own = masks if by_channel else None
-    numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
+    channel_masks = masks if by_channel else None
+    numbers = [tile.seen(tile.plus(base, offset), channel_masks) for base in bases]
     sums = tile.add_products(sums, numbers, row)
     # Loops end from the inside out. Each goes on from its own first addresses, as the inner
     # ones have moved theirs to the end of a line.
