@@ -30,6 +30,7 @@ from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import check_keys, drawing
 from trainkit.models.model_html import model_html
+from trainkit.models.repeated_calls import outputs_of
 from trainkit.models.saving import model_to_json, save_model, written_once
 from trainkit.models.served_inputs import default_signatures, export_model
 from trainkit.models.summarizing import summary_text
@@ -126,7 +127,12 @@ class Model(Trainer):
             raise NotImplementedError(f"{type(self).__name__} has no method call(self, inputs)")
         inputs = args[0] if args else kwargs["inputs"]
         mask = args[2] if len(args) > 2 else kwargs.get("mask")
-        return graph.run(inputs, mask)
+        return outputs_of(self, inputs) if mask is None else graph.run(inputs, mask)
+
+    def _run_layers(self, inputs: Any) -> Any:
+        """The outputs of a drawn model, layer by layer."""
+        assert self._graph is not None
+        return self._graph.run(inputs)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         with drawing():

@@ -19,6 +19,7 @@ from trainkit.layers.core import InputLayer
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_inputs import fitted, masked
 from trainkit.models.model import Model
+from trainkit.models.repeated_calls import outputs_of
 
 
 class Sequential(Model):
@@ -261,9 +262,14 @@ class Sequential(Model):
         self._connect(symbol_of(InputLayer(batch_shape=shape, dtype=x.dtype)))
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
+        if mask is None:
+            return outputs_of(self, inputs)
+        if isinstance(inputs, Tensor):
+            inputs = masked([inputs], [mask])[0]
+        return self._run_layers(inputs)
+
+    def _run_layers(self, inputs: Any) -> Any:
         x, takes = inputs, self._takes
-        if mask is not None and isinstance(x, Tensor):
-            x = masked([x], [mask])[0]
         if takes is not None and not (
             type(x) is Tensor and x._array.ndim == takes[0] and x._array.dtype == takes[1]
         ):

@@ -275,8 +275,10 @@ def exchanged(function: Any, make: Callable[[Callable[..., Any]], Any]) -> Undo:
     )
     function.__kwdefaults__ = {"__trainkit_call__": make(original)}
     function.__code__ = stand_in
+    trace_state.STAND_INS.append(function)
 
     def put_back() -> None:
+        trace_state.STAND_INS.remove(function)
         function.__code__ = code
         function.__kwdefaults__ = defaults
 

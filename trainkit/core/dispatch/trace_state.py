@@ -48,6 +48,10 @@ new_tape: Any = None
 """Makes a tape; set by `autodiff`, for operations whose second gradient replays a formula."""
 
 
+STAND_INS: list[Any] = []
+"""The functions of this package that others stand in for, as a profile's: empty almost always."""
+
+
 GRAPH_LISTENERS: list[Callable[[Any], None]] = []
 """What is called with each graph of a function that was traced."""
 

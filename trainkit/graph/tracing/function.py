@@ -68,9 +68,12 @@ S = TypeVar("S")
 
 _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
-
-
 _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
+
+
+def calls_are_observed() -> bool:
+    """Whether a tape, a trace, replicas or a device see what a call is made of, in any thread."""
+    return bool(_TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS or ELSEWHERE)
 
 
 class Function:
@@ -305,8 +308,6 @@ class Function:
             args = self.input_signature[: max(by_position, 0)]
             keyword_specs = self.input_signature[len(args) :]
             kwargs = dict(zip(self._arguments.required, keyword_specs, strict=False))
-        # 2. The graph of the complete key, traced now if there is none, or if it refers to tensors
-        # of a trace that does not enclose this call.
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._convert_to_signature(args, kwargs)

@@ -16,7 +16,15 @@ from trainkit.layers.base.weight_arguments import follow_policy
 
 # What a copy works out anew, or must not take along: symbols of a call lead to the whole model that
 # was drawn up with it, and losses to the tensors of a call.
-_UNCOPIED = ("_facts", "_gathered", "_losses", "_parts_of", "_symbolic_call", "_pending_restore")
+_UNCOPIED = (
+    "_facts",
+    "_gathered",
+    "_losses",
+    "_parts_of",
+    "_symbolic_call",
+    "_pending_restore",
+    "_repeated_calls",
+)
 # Lists and dicts that are no containers of parts, and are put back as they are.
 _PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
 
