@@ -57,6 +57,26 @@ def to_input(x: Any, dtype: DType | None) -> Any:
     return y
 
 
+def to_inputs(
+    args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """All arguments of a layer call, nested as they are, by `to_input`."""
+    if _is_array_alone(args, kwargs):
+        return (to_input(args[0], dtype),), kwargs
+
+    def convert(x: Any) -> Any:
+        return nest.map_structure(lambda leaf: to_input(leaf, dtype), x)
+
+    return tuple(map(convert, args)), {name: convert(x) for name, x in kwargs.items()}
+
+
+def _is_array_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether one array of NumPy is all that there is to look at, as often in a loop by hand."""
+    if len(args) != 1 or type(args[0]) is not np.ndarray:
+        return False
+    return not kwargs or (len(kwargs) == 1 and type(kwargs.get("training")) is bool)
+
+
 def first_input(x: Any) -> Any:
     """A nested list of numbers as one tensor; all else as it is."""
     if isinstance(x, list | tuple) and x:
@@ -69,6 +89,8 @@ def first_input(x: Any) -> Any:
 
 def symbol_in(args: Any, kwargs: Any) -> Any:
     """The first argument leaf that hands layer calls over to a model being drawn up, or `None`."""
+    if _is_array_alone(args, kwargs):
+        return None
     for leaf in nest.flatten((args, kwargs)):
         if isinstance(leaf, SymbolicTensor) and hasattr(type(leaf), "apply_layer"):
             return leaf

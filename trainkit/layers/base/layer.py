@@ -24,7 +24,7 @@ from trainkit.core.values.python_values import short_text
 from trainkit.core.values.type_aliases import RegularizerLike
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base import mask_propagation, output_specs, tracking
-from trainkit.layers.base.autocast import first_input, symbol_in, to_input
+from trainkit.layers.base.autocast import first_input, symbol_in, to_inputs
 from trainkit.layers.base.building import all_built, first_call, marking_built
 from trainkit.layers.base.call_spec import FRAME, CallSpec, call_spec_of
 from trainkit.layers.base.config import (
@@ -387,8 +387,7 @@ class Layer(WeightHolder):
         dtype = dtypes.as_dtype(self.compute_dtype) if self.autocast else None
         if args:
             args = (first_input(args[0]), *args[1:])
-        args = tuple(nest.map_structure(lambda x: to_input(x, dtype), a) for a in args)
-        kwargs = {k: nest.map_structure(lambda x: to_input(x, dtype), v) for k, v in kwargs.items()}
+        args, kwargs = to_inputs(args, kwargs, dtype)
         if len(args) > 1 and not self._allow_non_tensor_positional_args:
             check_positional(self, args[1:])
         # Checked after the casts, as a spec may name a dtype, and before the build, so that an
