@@ -125,10 +125,6 @@ def _set_call(model):
     model.layers[0].call = lambda x, training=None: x[:, :1] * 0 + tk.ones((1, 8))
 
 
-def _replace_bias_switch(model):
-    model.layers[-1].use_bias = False
-
-
 def _add_layer(model):
     model.add(layers.Dense(5, kernel_initializer="ones"))
 
@@ -137,9 +133,7 @@ def _pop_layer(model):
     model.pop()
 
 
-@pytest.mark.parametrize(
-    "change", [_set_activation, _set_call, _replace_bias_switch, _add_layer, _pop_layer]
-)
+@pytest.mark.parametrize("change", [_set_activation, _set_call, _add_layer, _pop_layer])
 def test_what_is_set_in_a_layer_counts_at_once(change):
     model = policy()
     x = batch(model)

@@ -1,5 +1,6 @@
 """`fit` with compiled steps gives the numbers of eager steps, and falls back where it must."""
 
+import functools
 import threading
 import warnings
 
@@ -285,6 +286,33 @@ def test_settings_that_change_at_each_step_make_a_graph_in_every_second_one(monk
         model.optimizer.beta_1 = 0.1 * i
         model.train_on_batch(*batch)
     assert ran == ["eager", "traced"] * 3
+
+
+@pytest.mark.parametrize("new", [tk.nn.tanh, lambda x: x * 3, functools.partial(tk.multiply, 3.0)])
+def test_a_function_that_is_set_counts_from_the_next_step_on(new):
+    x, y = np.random.default_rng(0).normal(size=(3, 4)).astype("float32"), np.zeros((3, 2), "f4")
+    models = []
+    for run_eagerly in (False, True):
+        tk.utils.set_random_seed(1)
+        model = tk.Sequential(
+            [tk.Input((4,)), tk.layers.Dense(8, activation="relu"), tk.layers.Dense(2)]
+        )
+        model.compile("sgd", "mse", run_eagerly=run_eagerly)
+        models.append(model)
+
+    def results():
+        return [
+            [m.test_on_batch(x, y), m.train_on_batch(x, y), m.predict(x, verbose=0).tolist()]
+            for m in models
+        ]
+
+    for _ in range(20):
+        results()
+    for model in models:
+        model.layers[0].activation = new
+    for _ in range(20):
+        compiled, eager = results()
+        assert compiled == eager
 
 
 def test_evaluation_is_a_graph_from_the_second_batch_on(monkeypatch):

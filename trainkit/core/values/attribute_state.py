@@ -26,7 +26,7 @@ class SettingChanges:
 
     Attributes:
         attributes: how often an attribute of a layer, model, optimizer, loss or metric, or an item
-            of a list or dict that one holds, was set to a value that can be written down.
+            of a list or dict that one holds, was set to a value that can be written down or called.
         trainable: how often something was frozen, or the other way round.
         parts: how often an attribute of something trackable was set or deleted, or a list or dict
             that is a part was changed: lists gathered from a tree hold until this number is
@@ -37,12 +37,12 @@ class SettingChanges:
 
     def note(self, value: Any) -> None:
         """Count an attribute that is set, where its value can be a setting."""
-        if isinstance(value, _SETTING_TYPES):
+        if isinstance(value, _SETTING_TYPES) or callable(value):
             self.attributes += 1
 
     def note_items(self, values: Iterable[Any]) -> None:
         """Count a list or dict that takes or loses items, where one can be a setting."""
-        if any(isinstance(value, _SETTING_TYPES) for value in values):
+        if any(isinstance(value, _SETTING_TYPES) or callable(value) for value in values):
             self.attributes += 1
 
 
