@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.conformance.layer_table import ROWS
 from trainkit.core.dispatch import trace_state
+from trainkit.models import repeated_calls
 from trainkit.models.repeated_calls import EAGER_CALLS, repeated_calls_of
 
 layers = tk.layers
@@ -460,6 +462,55 @@ def test_a_stack_within_a_model_of_the_users():
     assert uses_programs(agent.network)
     assert not uses_programs(agent.noisy)
     assert losses == [float(loss) for loss in agent.losses]
+
+
+def test_augmentation_is_on_by_itself_and_off_within():
+    """What it does depends on the model that is called, here in the same program."""
+    augmentation = tk.Sequential([tk.Input((4, 4, 1)), layers.RandomFlip(seed=1)])
+
+    class Classifier(tk.Model):
+        def __init__(self):
+            super().__init__()
+            self.augmentation, self.head = augmentation, layers.Dense(2)
+
+        def call(self, x):
+            return self.head(self.augmentation(x)), self.augmentation(x)
+
+    images = batch(augmentation, 8)
+    classifier = Classifier()
+    for _ in range(2 * ENOUGH):
+        same(classifier(images)[1], images)
+    assert len({augmentation(images).numpy().tobytes() for _ in range(ENOUGH)}) > 8
+    same(classifier(images)[1], images)
+
+
+ALONE = ("InputLayer", "Wrapper")
+"""Rows whose layers no model can be drawn up of."""
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.name not in ALONE], ids=lambda r: r.name)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_every_layer_gives_the_same_bits_and_dtypes(row, policy, monkeypatch):
+    if row.name == "STFTSpectrogram" and policy != "float32":
+        pytest.skip("it takes no bfloat16")
+    monkeypatch.setattr(repeated_calls, "EAGER_CALLS", 2)
+    rng = np.random.default_rng(0)
+    inputs = [row.inputs(rng), *(make(rng) for make in row.more)]
+    inputs = tk.nest.map_structure(float32_tensor, inputs)
+    symbols = tk.nest.map_structure(
+        lambda x: tk.Input(tuple(x.shape[1:]), dtype=x.dtype.name), inputs
+    )
+    model = tk.Model(tk.nest.flatten(symbols), row.make(dtype=policy)(*symbols, **row.call))
+    leaves = tk.nest.flatten(inputs)
+    expected = layer_by_layer(model, leaves)
+    for _ in range(8):
+        y = model(leaves)
+    same(y, expected)
+
+
+def float32_tensor(x):
+    x = np.asarray(x)
+    return tk.constant(x.astype("float32") if x.dtype == np.float64 else x)
 
 
 def test_several_threads_at_once():

@@ -51,7 +51,7 @@ class ModelCalls:
         self._changes, self._unchanged_calls = -1, 0
         # the number for which the following are right
         self._described_changes = -1
-        self._may_run_programs = False
+        self._may_run_programs = self._asks_entry = False
         self._description: Any = None
         self._functions: dict[Any, Function] = {}
         self._programs: dict[Any, ConcreteFunction | None] = {}
@@ -72,6 +72,8 @@ class ModelCalls:
         if CHANGES.parts != self._described_changes:
             return self._run_early(model, inputs)
         if not self._may_run_programs or calls_are_observed():
+            return model._run_layers(inputs)
+        if self._asks_entry and FRAME.entry is not model:
             return model._run_layers(inputs)
         arrays: list[Any] = []
         key = _key_of(inputs, arrays)
@@ -102,6 +104,7 @@ class ModelCalls:
     def _describe(self, model: Any) -> None:
         """See whether programs may run the model, and forget those of what it was before."""
         self._may_run_programs = runs_library_code_alone(model)
+        self._asks_entry = any(map(asks_entry, all_layers(model, Layer)))
         description = _description_of(model) if self._may_run_programs else None
         if description != self._description:
             self._description = description
@@ -207,6 +210,11 @@ def runs_library_code_alone(model: Any) -> bool:
         if not all(_is_of_package(value) for value in values if callable(value)):
             return False
     return True
+
+
+def asks_entry(layer: Layer) -> bool:
+    """Whether what a layer does by default depends on the outermost layer that is called."""
+    return type(layer)._default_training_within is not Layer._default_training_within
 
 
 def _is_of_package(function: Any) -> bool:
