@@ -56,7 +56,7 @@ def test_str_is_tensorflows(value, text):
 def test_format_takes_the_codes_of_numbers():
     assert f"{tk.constant(3.14159):.2f}" == "3.14"
     assert f"{tk.constant(3)}" == "3"
-    assert f"{tk.constant([3])}" == "tf.Tensor([3], shape=(1,), dtype=int32)"
+    assert f"{tk.constant([3])}" == "[3]"
 
 
 @pytest.mark.parametrize(("value", "dtype"), DTYPES)

@@ -104,3 +104,7 @@ def test_assertions_run_each_time_a_function_runs():
     assert float(f(tk.constant(1.0))) == 2.0
     with pytest.raises(tk.errors.InvalidArgumentError, match="assert_positive"):
         f(tk.constant(-1.0))
+
+
+def test_the_floats_of_a_tensor_without_elements_have_a_dtype():
+    assert tk.debugging.assert_same_float_dtype(tk.zeros((0,))) == tk.float32

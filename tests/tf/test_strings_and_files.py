@@ -386,7 +386,7 @@ def test_complex_numbers_become_texts_of_both_parts():
         (1 / 3, "0.333333343"),
         (123456789.0, "123456792"),
         (0.1, "0.1"),
-        (-0.0, "0"),
+        (-0.0, "-0"),
         (100000.0, "100000"),
         (np.float64(1 / 3), "0.33333333333333331"),
         (np.float64(1e10), "10000000000"),
@@ -396,3 +396,12 @@ def test_complex_numbers_become_texts_of_both_parts():
 )
 def test_values_are_printed_as_tensorflow_prints_them(value, text):
     assert tk.strings.format("{}", tk.constant(value)).numpy().decode() == text
+
+
+def test_the_axis_named_first_is_joined_first():
+    texts = [["a", "b"], ["c", "d"]]
+    joined = {axes: tk.strings.reduce_join(texts, list(axes)).numpy() for axes in [(0, 1), (1, 0)]}
+    assert joined == {(0, 1): b"acbd", (1, 0): b"abcd"}  # as in TensorFlow
+    assert tk.strings.reduce_join(texts).numpy() == b"abcd"
+    nested = tk.strings.reduce_join([[["a", "b"], ["c", "d"]]], axis=[-1, -2], separator=",")
+    assert nested.numpy().tolist() == [b"a,b,c,d"]

@@ -253,7 +253,7 @@ class Tensor(Operators):
         return bool(np.isin(item, self._host_view()))
 
     def __format__(self, spec: str) -> str:
-        return str(self) if not spec and self._array.ndim else format(self.numpy(), spec)
+        return format(self.numpy(), spec)
 
     def __str__(self) -> str:
         text = str(self._host_view())

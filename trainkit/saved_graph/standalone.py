@@ -6453,12 +6453,22 @@ def _philox_poisson(state, lam, *sizes, shape, dtype, count):
     dims = _filled(shape, sizes)
     (mean,) = _spread_of_distributions(dims, lam)
     u, _, state = _two_uniforms(state, mean.size)
-    first = np.minimum(mean, 10.0)
+    first = np.clip(mean, 0.0, 10.0)
     out = _invert(u, np.exp(-first), lambda k, term: term * first / k)
-    large = np.flatnonzero(mean >= 10)
+    large = np.nonzero((mean >= 10) & (mean < math.inf))[0]
     if large.size:
         out[large], state = _poisson_by_rejection(state, mean[large])
-    return out.reshape(dims).astype(_ElementType(dtype).dtype), state
+    out = np.where(mean < math.inf, out, mean)  # NaN and infinity give themselves
+    return _as_counts_of_distributions(out, _ElementType(dtype).dtype).reshape(dims), state
+
+
+def _as_counts_of_distributions(counts, kind):
+    if kind.kind not in "iu":
+        return counts.astype(kind)
+    greatest = np.iinfo(kind).max
+    limit = float(greatest)
+    limit = limit if limit <= greatest else math.nextafter(limit, 0)  # int64's is no float64
+    return np.where(np.isfinite(counts), np.minimum(counts, limit), 0).astype(kind)
 
 
 def _invert(u, first, following, limit=200):
@@ -6512,7 +6522,7 @@ def _philox_binomial(state, counts, probabilities, *sizes, shape, dtype, count):
         out[large], state = _binomial_by_rejection(state, n[large], p[large])
     out = np.minimum(out, n)
     out = np.where(flipped, n - out, out)
-    return out.reshape(dims).astype(_ElementType(dtype).dtype), state
+    return _as_counts_of_distributions(out, _ElementType(dtype).dtype).reshape(dims), state
 
 
 def _binomial_by_rejection(state, n, p):

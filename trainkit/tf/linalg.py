@@ -272,12 +272,16 @@ def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]
     Args:
         input: square matrices (..., n, n).
 
+    Returns:
+        Two tensors (...) of the dtype of `input`, complex where that is.
+
     Example:
         >>> sign, log = tk.linalg.slogdet([[-1.0, 0.0], [0.0, 1.0]])
         >>> float(sign), float(log)
         (-1.0, 0.0)
     """
-    return ops.slogdet(input)
+    sign, size = ops.slogdet(input)
+    return sign, ops.cast(size, sign.dtype)
 
 
 _describe_arguments(globals(), "name: not kept.", package="trainkit")

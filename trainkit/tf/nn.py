@@ -193,13 +193,17 @@ def moments(
         shift: changes no result.
         keepdims: keep the reduced axes with size 1.
 
+    Returns:
+        Two tensors of the dtype of `x`; variances of complex numbers are complex, without an
+        imaginary part.
+
     Example:
         >>> mean, variance = tk.nn.moments([[1.0, 3.0], [3.0, 5.0]], axes=[0])
         >>> mean.numpy(), variance.numpy()
         (array([2., 4.], dtype=float32), array([1., 1.], dtype=float32))
     """
     mean, variance = ops.moments(x, _plain(axes), keepdims=keepdims)
-    return mean, variance
+    return mean, ops.cast(variance, mean.dtype)
 
 
 def bias_add(

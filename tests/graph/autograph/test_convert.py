@@ -655,3 +655,32 @@ def test_a_bool_of_the_graph_meets_no_other_values(other):
         tk.function(lambda flag: flag or other)(flag)
     if other is not None:
         assert bool(tk.function(lambda flag: flag and other is not None)(flag))
+
+
+def test_elements_that_hold_none_are_taken_by_a_loop_over_a_dataset():
+    dataset = tk.data.Dataset.range(4).map(lambda x: {"x": x, "y": (None, x * 2)})
+
+    @tk.function
+    def total(dataset):
+        result = tk.constant(0, tk.int64)
+        for element in dataset:
+            none, y = element["y"]
+            assert none is None
+            result += element["x"] + y
+        return result
+
+    assert int(total(dataset)) == int(total(dataset)) == 18
+    assert int(total(iter(dataset))) == 18
+
+
+def test_a_loop_over_windows_in_a_function_is_refused_by_name():
+    @tk.function
+    def count(dataset):
+        result = 0
+        for _ in dataset:
+            result += 1
+        return result
+
+    with pytest.raises(tk.errors.InvalidArgumentError, match="can't take datasets as elements"):
+        count(tk.data.Dataset.range(4).window(2))
+    assert int(count(tk.data.Dataset.range(4).batch(2))) == 2

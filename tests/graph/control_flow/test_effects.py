@@ -305,3 +305,41 @@ def test_prints_into_files_are_utf_8(tmp_path):
 
     say(tk.constant(1.0))
     assert path.read_bytes() == "größer 1\n".encode()
+
+
+TEXTS = [
+    (np.arange(8).reshape(2, 2, 2), "[[[0 1]\n  [2 3]]\n\n [[4 5]\n  [6 7]]]\n"),
+    (np.array([1.5, -0.0], "float32"), "[1.5 -0]\n"),
+    (np.zeros((2, 0), "float32"), "[\n ...]\n"),
+    (np.zeros((0,), "float32"), "[]\n"),
+]
+
+
+@pytest.mark.parametrize(("array", "text"), TEXTS, ids=["axes", "zero", "empty_rows", "empty"])
+def test_values_are_printed_as_tensorflow_prints_them(capsys, array, text):
+    tk.print(tk.constant(array))
+    tk.function(lambda x: tk.print(x))(tk.constant(array))
+    assert capsys.readouterr().err == 2 * text
+
+
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [(1.5, "..."), ([1, 2], "[ ...]"), (np.zeros((2, 2)), "[\n ...]")],
+    ids=["scalar", "vector", "matrix"],
+)
+def test_a_summary_of_no_items_shows_dots(capsys, array, text):
+    tk.print(tk.constant(array), summarize=0)
+    assert capsys.readouterr().err == text + "\n"
+
+
+def test_structures_are_printed_as_pprint_shows_them(capsys):
+    nested = {"z": None, "a": [tk.range(2), ("s", tk.constant("t"))], "b": np.arange(2)}
+    tk.print("m:", nested, tk.float32, tk.TensorShape([2, None]))
+    text = "m: {'a': [[0 1], ('s', \"t\")], 'b': array([0, 1]), 'z': None} tf.float32 "
+    assert capsys.readouterr().err == text + "TensorShape([2, None])\n"
+
+
+def test_each_value_is_printed_at_its_key_where_keys_do_not_sort(capsys):
+    tk.print({2: tk.constant(2), "a": tk.constant(1), 1.5: tk.constant(3)})
+    text = capsys.readouterr().err
+    assert "2: 2" in text and "'a': 1" in text and "1.5: 3" in text

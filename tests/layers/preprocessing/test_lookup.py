@@ -66,8 +66,9 @@ def test_texts_have_vectors(mode):
     given, wanted = VECTORS[mode]
     found = L.StringLookup(vocabulary=["a", "b"], output_mode=mode)(given)
     assert (found.dtype, found.numpy().tolist()) == (tk.int64, wanted)
-    floats = L.StringLookup(vocabulary=["a", "b"], output_mode=mode, dtype="float32")(given)
-    assert floats.dtype == tk.float32
+    layer = L.StringLookup(vocabulary=["a", "b"], output_mode=mode, dtype="float32")
+    assert layer(given).dtype == tk.int64  # as in Keras
+    assert L.StringLookup.from_config(layer.get_config())(given).dtype == tk.int64
     wide = L.StringLookup(5, vocabulary=["a", "b"], output_mode=mode, pad_to_max_tokens=True)(given)
     assert wide.shape == (2, 5)
 
@@ -277,3 +278,21 @@ def test_a_model_may_be_made_before_its_vocabulary(tmp_path):
     with pytest.raises(tk.errors.FailedPreconditionError, match="no vocabulary yet"):
         layer(data)
     assert L.StringLookup(vocabulary=[])(["a"]).numpy().tolist() == [0]  # it has one
+
+
+@pytest.mark.parametrize("mode", VECTORS)
+def test_a_loaded_layer_gives_vectors_of_the_same_dtype(tmp_path, mode):
+    inputs = tk.keras.Input((1,), dtype="string")
+    text = L.TextVectorization(vocabulary=["a", "b"], output_mode="count")
+    outputs = [L.StringLookup(vocabulary=["a", "b"], output_mode=mode)(inputs), text(inputs)]
+    model = tk.keras.Model(inputs, outputs)
+    model.save(tmp_path / "model.keras")
+    loaded = tk.keras.models.load_model(tmp_path / "model.keras")
+    for m in (model, loaded, tk.keras.models.clone_model(model)):
+        results = m.predict(tk.constant([["a"], ["z"]]), verbose=0)
+        assert [y.dtype for y in results] == ["int64", "int64"]
+
+
+def test_weights_of_words_are_floats_in_a_layer_of_integers():
+    layer = L.StringLookup(vocabulary=["a"], output_mode="tf_idf", idf_weights=[0.5], dtype="int32")
+    assert layer(["a"]).numpy().tolist() == [0.0, 0.5]

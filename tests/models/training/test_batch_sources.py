@@ -82,7 +82,7 @@ def test_workers_give_the_same_epochs(workers):
     found = made.fit(data, shuffle=False, epochs=3, verbose=0).history
     np.testing.assert_allclose(found["loss"], wanted["loss"], rtol=1e-6)
     np.testing.assert_allclose(made.get_weights()[0], plain.get_weights()[0], rtol=1e-6)
-    assert data.told == ["begin", "end"] * 3
+    assert data.told == ["end", *["begin", "end"] * 3]  # Keras's first one, too
     if workers == "threads":
         assert threading.get_ident() not in data.threads
 
@@ -122,7 +122,8 @@ def test_evaluate_and_predict_take_it():
         model.predict(data, verbose=0), model.predict(X, verbose=0), rtol=1e-6
     )
     model.fit(X, Y, validation_data=data, epochs=2, verbose=0)
-    assert data.told == ["begin", "end"] * 4
+    evaluated, predicted = ["end", "begin", "end"], ["begin", "end"]
+    assert data.told == [*evaluated, *predicted, *evaluated * 2]
 
 
 def test_iterating_takes_all_batches_in_order():
@@ -476,3 +477,63 @@ def test_a_feed_of_arrays_is_freed_when_it_is_let_go():
         assert reference() is None
     finally:
         gc.enable()
+
+
+def test_epochs_end_as_often_as_in_keras():
+    data, validation = Batches(), Batches()
+    model = line()
+    model.fit(data, validation_data=validation, epochs=4, validation_freq=2, verbose=0)
+    assert data.told == ["end", *["begin", "end"] * 4]
+    assert validation.told == ["end", "begin", "end"] * 2
+    data.told.clear()
+    model.evaluate(data, verbose=0)
+    assert data.told == ["end", "begin", "end"]
+    data.told.clear()
+    model.predict(data, verbose=0)
+    assert data.told == ["begin", "end"]
+
+
+def test_indices_that_an_epoch_shuffles_at_its_end_are_shuffled_before_the_first():
+    class Shuffled(tk.utils.PyDataset):
+        order, taken = [0, 1, 2], ()
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            self.taken += (self.order[index],)
+            return X[:2], Y[:2]
+
+        def on_epoch_end(self):
+            self.order = self.order[::-1]
+
+    data = Shuffled()
+    line().fit(data, epochs=2, shuffle=False, verbose=0)
+    assert data.taken == (2, 1, 0, 0, 1, 2)
+
+
+def test_loops_without_training_have_one_epoch():
+    model, params = line(), []
+
+    class Spy(tk.callbacks.Callback):
+        def on_test_begin(self, logs=None):
+            params.append(self.params["epochs"])
+
+        on_predict_begin = on_test_begin
+
+    model.evaluate(X, Y, verbose=0, callbacks=[Spy()])
+    model.predict(X, verbose=0, callbacks=[Spy()])
+    assert params == [1, 1]
+
+
+def test_results_have_the_order_of_keras():
+    model = line(metrics=["mse", "mae"], weighted_metrics=["mae"])
+    targets = Y + np.arange(20.0).reshape(Y.shape)
+    results = model.evaluate(X, targets, sample_weight=np.arange(20.0), verbose=0)
+    loss, mse, mae, doubled, weighted = results
+    assert mae == doubled != weighted
+    names = ["loss", "mae", "mse", "weighted_mae"]
+    weights = np.arange(20.0)
+    assert list(model.test_on_batch(X, Y, weights, return_dict=True)) == names
+    assert list(model.train_on_batch(X, Y, weights, return_dict=True)) == names
+    assert len(model.train_on_batch(X, Y, weights)) == len(results)

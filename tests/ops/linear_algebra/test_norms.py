@@ -65,3 +65,38 @@ def test_the_euclidean_norm_of_complex_numbers_is_of_their_magnitudes():
     y = tk.math.reduce_euclidean_norm(x)
     assert y.dtype == "complex64"
     assert abs(complex(y) - 13) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_dtypes_of_norms_of_complex_numbers_are_tensorflows(dtype):
+    x = tk.constant([[3j, 4.0], [1.0, 1j]], dtype)
+    assert tk.norm(x).dtype == tk.norm(x, ord=2, axis=0).dtype == x.dtype
+    assert complex(tk.norm(x[0])) == 5
+    assert tk.norm(x, ord=1).dtype == tk.norm(x, ord=2, axis=(0, 1)).dtype == x.dtype.real_dtype
+    assert tk.linalg.slogdet(x)[1].dtype == tk.nn.moments(x, axes=[0])[1].dtype == x.dtype
+    assert tk.ops.norm(x).dtype == x.dtype.real_dtype
+
+
+def test_norms_of_no_numbers_are_those_of_keras():
+    for x in (tk.zeros((0,)), tk.zeros((0, 3))):
+        assert np.all(tk.ops.norm(x, ord=np.inf, axis=0) == -np.inf)
+        assert np.all(tk.ops.norm(x, ord=-np.inf, axis=0, keepdims=True) == np.inf)
+        assert float(tk.norm(x, ord=np.inf)) == -np.inf
+    assert float(tk.ops.norm(tk.zeros((0, 3)), ord=2)) == -np.inf
+    with tk.GradientTape() as tape:
+        x = tk.Variable(tk.zeros((0,)))
+        y = tk.ops.norm(x, ord=np.inf)
+    assert tape.gradient(y, x).shape == (0,)
+    assert tk.function(lambda x: tk.ops.norm(x, ord=np.inf))(tk.zeros(0)).numpy() == -np.inf
+
+
+def test_errors_of_ranges_of_no_numbers_name_the_operation():
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"ptp: .* axis 0 of shape \(0, 3\)"):
+        tk.ops.ptp(tk.zeros((0, 3)), axis=0)
+    assert tk.ops.ptp(tk.zeros((0, 3)), axis=1).shape == (0,)
+
+
+def test_a_root_of_a_matrix_with_nan_is_refused_by_name():
+    x = np.stack([np.eye(2), np.full((2, 2), np.nan)]).astype("float32")
+    with pytest.raises(tk.errors.InvalidArgumentError, match="holds NaN or infinity"):
+        tk.linalg.sqrtm(x)

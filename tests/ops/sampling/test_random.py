@@ -222,3 +222,26 @@ def test_uniform_numbers_stay_below_their_bound(dtype, as_tensors, low, high):
         if bool(least < bound):
             assert bool(tk.reduce_all(y < bound))
         assert bool(tk.reduce_all(y >= least))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("count", [1, 5, 5000])  # by the compiled half, and by NumPy
+def test_poisson_draws_of_odd_means(dtype, count):
+    means = [-np.inf, -800.0, -1.0, 0.0, np.inf, np.nan, 3.0]
+    draws = tk.random.stateless_poisson((count, len(means)), (1, 2), means, dtype=dtype)
+    draws = draws.numpy().astype("float64")
+    np.testing.assert_array_equal(draws[:, :6], np.tile([0, 0, 0, 0, np.inf, np.nan], (count, 1)))
+    for i, mean in enumerate(means[:6]):
+        alone = tk.random.stateless_poisson((count,), (1, 2), mean, dtype=dtype).numpy()
+        np.testing.assert_array_equal(alone.astype("float64"), draws[:, i])
+    assert np.isfinite(draws[:, 6]).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_poisson_draws_beyond_integers_are_the_greatest(dtype):
+    means = [-1.0, 1e30, np.inf, np.nan]
+    traced = tk.function(lambda: tk.random.stateless_poisson((3, 4), (1, 2), means, dtype=dtype))
+    for draws in (tk.random.stateless_poisson((3, 4), (1, 2), means, dtype=dtype), traced()):
+        limit = np.iinfo(dtype).max
+        assert draws.dtype.name == dtype and (draws.numpy()[:, [0, 2, 3]] == 0).all()
+        assert (draws.numpy()[:, 1] >= limit - (0 if dtype == "int32" else 2**10)).all()

@@ -93,3 +93,8 @@ def test_lengths_are_above_zero():
         ops.extract_sequences(SIGNAL, 2, 0)
     with pytest.raises(InvalidArgumentError, match="needs windows"):
         ops.overlap_add([1.0], 1)
+
+
+def test_weights_that_are_0_in_all_windows_bring_back_0():
+    window = tk.signal.inverse_stft_window_fn(8)(8)  # Hann's first weight, without an overlap
+    assert float(window[0]) == 0 and np.isfinite(window).all()

@@ -26,7 +26,7 @@ from trainkit.graph.autograph.unset_names import flag_of, is_without_value
 from trainkit.graph.control_flow.loop_options import loop_options
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
 from trainkit.graph.control_flow.trace_loops import traced_for_each, traced_scan, traced_while
-from trainkit.graph.control_flow.while_loop import element_specs
+from trainkit.graph.control_flow.while_loop import element_of, element_specs
 from trainkit.graph.ir.graph import Graph
 
 
@@ -278,7 +278,7 @@ def _for_dataset(
 
     def one(graph: Graph) -> None:
         fed = [graph.add_input(s, "element") for s in specs_and_flag[0]]
-        body(nest.pack(spec, list(fed)))
+        body(element_of(spec, fed))
 
     changed = _loop_state(outer, one, state, rounds_known=False)
 

@@ -21,8 +21,7 @@ from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.user_frames import Line, origin_of
 from trainkit.graph.ir.user_lines import place_text
 from trainkit.ops.core.run_time_checks import assert_true as assert_true
-from trainkit.ops.core.value_text import formatted as formatted
-from trainkit.ops.core.value_text import is_single_text
+from trainkit.ops.core.value_text import array_text, is_single_text, structure_text
 from trainkit.ops.vmap_rules.shared_rules import with_settings
 
 
@@ -44,14 +43,13 @@ class Template:
 
     def write(self, arrays: Any) -> None:
         """Fill the holes and print."""
-        values = iter(arrays)
-        parts = [
-            nest.map_structure(lambda x: next(values) if x is HOLE else x, part)
-            for part in self.parts
-        ]
-        texts = [formatted(part, self.summarize) for part in parts]
-        if len(parts) == 1 and is_single_text(parts[0]):  # alone it has no quotes in TensorFlow
-            texts = [str(parts[0].item(), "utf-8", "replace")]
+        values = list(arrays)
+        texts_of_values = iter([array_text(x, self.summarize) for x in values])
+        if len(values) == len(self.parts) == 1 and is_single_text(values[0]):
+            # Alone it has no quotes in TensorFlow.
+            texts = [str(values[0].item(), "utf-8", "replace")]
+        else:
+            texts = [structure_text(part, HOLE, texts_of_values) for part in self.parts]
         # Functions give the stream of this moment: a program, a notebook or a test may have put
         # another in the place of `sys.stderr` since the trace.
         out = self.stream

@@ -31,6 +31,7 @@ from trainkit.graph.control_flow.loop_variables import (
 )
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
 from trainkit.graph.control_flow.while_loop import (
+    element_of,
     element_specs,
     for_primitive,
     scan_primitive,
@@ -511,7 +512,7 @@ def traced_for_each(
     """
 
     def step(state: list[Any], leaves: list[Any]) -> tuple[list[Any], list[Any]]:
-        result, flag = body(nest.pack(element_spec, leaves), state)
+        result, flag = body(element_of(element_spec, leaves), state)
         return result, [] if flag is None else [flag]
 
     elements, checked = known or element_specs(source)

@@ -6,6 +6,7 @@ them is stacked, a row for each round. Gradients are in `loop_vjp`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core import devices, nest
@@ -307,7 +308,7 @@ def for_primitive(
     state, captured = list(arrays[:count]), list(arrays[count:])
     step = body.program()
     for element in source:
-        leaves = [_array_of(x) for x in nest.flatten(element)]
+        leaves = [_array_of(x) for x in nest.flatten(element) if x is not None]
         if checked:
             _check_ranks(leaves, body.inputs[count : count + fed])
         state = step(state + leaves + captured)
@@ -320,13 +321,15 @@ def for_primitive(
 def element_specs(source: Any) -> tuple[list[Spec], bool]:
     """Shape and dtype of what the elements of a dataset hold, and whether ranks were found out.
 
-    Ranks that a dataset does not say are those of its first element, which is read for it.
+    Ranks that a dataset does not say are those of its first element, which is read for it. Where
+    elements hold `None`, nothing is said.
 
     Raises:
+        InvalidArgumentError: elements hold datasets.
         ValueError: a rank is not said and can't be found out, since there is no element, or since
             `source` is an iterator, from which a read element would be missing.
     """
-    specs = nest.flatten(source.element_spec)
+    specs = [s for s in nest.flatten(source.element_spec) if _is_of_tensor(s)]
     if all(s.shape.rank is not None for s in specs):
         return [Spec(s.shape, s.dtype) for s in specs], False
     # A graph has to know ranks, and these datasets say none. `take(1)` makes a pass of its own, so
@@ -337,11 +340,27 @@ def element_specs(source: Any) -> tuple[list[Spec], bool]:
             "the dataset of a loop inside a function does not say the ranks of its elements: "
             f"{source.element_spec}; give them, as in from_generator(..., output_signature=)"
         )
-    ranks = [len(x.shape) for x in nest.flatten(first)]
+    ranks = [len(x.shape) for x in nest.flatten(first) if x is not None]
     shapes = [
         (None,) * r if s.shape.rank is None else s.shape for r, s in zip(ranks, specs, strict=True)
     ]
     return [Spec(shape, s.dtype) for shape, s in zip(shapes, specs, strict=True)], True
+
+
+def element_of(element_spec: Any, tensors: Iterable[Any]) -> Any:
+    """An element that holds `tensors`, and `None` where its spec says so."""
+    leaves = iter(tensors)
+    return nest.map_structure(lambda s: next(leaves) if _is_of_tensor(s) else None, element_spec)
+
+
+def _is_of_tensor(spec: Any) -> bool:
+    if hasattr(spec, "element_spec"):
+        raise InvalidArgumentError(
+            "a loop inside a function can't take datasets as elements, as `window` gives: "
+            f"{spec!r}. Make tensors of them first, as by flat_map(lambda w: w.batch(n)), or loop "
+            "over them outside of the function"
+        )
+    return hasattr(spec, "shape")  # that of `None` has none
 
 
 def _check_ranks(leaves: list[Any], traced: Any) -> None:

@@ -98,7 +98,15 @@ _POISSON = (
 // By inversion, for means below 10; false for others.
 __device__ inline bool is_inverted(const Parameters& p, long long place, double u, double* value) {
   const double mean = p.one[place * p.one_step];
-  if (mean >= 10) return false;
+  if (!(mean < 10)) {
+    if (mean <= LARGEST) return false;
+    *value = mean;  // NaN and infinity give themselves
+    return true;
+  }
+  if (mean < 0) {
+    *value = 0;
+    return true;
+  }
   double term = exp(-mean), total = term, k = 0;
   for (int i = 1; i < MOST_TERMS && u >= total; ++i) {
     term = term * mean / i;

@@ -79,7 +79,6 @@ class Lookup(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.salt = self._checked_salt(salt)
-        self._wanted = None if kwargs.get("dtype") is None else self.compute_dtype
         self.output_mode = one_of(self, "output_mode", mode_of(output_mode), MODES)
         self.num_oov_indices = whole(self, "num_oov_indices", num_oov_indices, 0)
         self.sparse = one_of(self, "sparse", bool(sparse), (False,))
@@ -324,7 +323,9 @@ class Lookup(Layer):
             return indices
         size = self.max_tokens if self.pad_to_max_tokens else None
         depth = self.vocabulary_size() if size is None else size
-        dtype = self._wanted or ("float32" if self.output_mode == "tf_idf" else "int64")
+        # As in Keras the mode alone decides, not the policy: that is in every configuration, so a
+        # layer that is loaded would give another dtype than the one that was saved.
+        dtype = "float32" if self.output_mode == "tf_idf" else "int64"
         mode = "count" if self.output_mode == "tf_idf" else self.output_mode
         vectors = encoded(indices, mode, depth, dtype)
         if self.output_mode != "tf_idf" or self._weights is None:

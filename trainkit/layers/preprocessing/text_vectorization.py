@@ -138,7 +138,7 @@ class TextVectorization(Layer):
         # an empty text is no word in any mode: its number is 0, its vector all zeros
         self.lookup = StringLookup(
             max_tokens, 1, "", "[UNK]", vocabulary, idf_weights, False, output_mode,
-            pad_to_max_tokens, sparse, dtype=kwargs.get("dtype"),
+            pad_to_max_tokens, sparse,
         )  # fmt: skip
 
     @staticmethod

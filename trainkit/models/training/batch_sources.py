@@ -70,6 +70,9 @@ class Feed(Trackable):
         """The nest of `TensorSpec`s of a batch, if it is known."""
         return None
 
+    def reset(self) -> None:
+        """A fit or an evaluation is about to begin."""
+
     def end(self) -> None:
         """An epoch is over."""
 
@@ -420,6 +423,12 @@ class IterableFeed(Feed):
         self._tell("on_epoch_begin")
         self.within = True
         return super().begin(anew and not self.once)
+
+    def reset(self) -> None:
+        # Keras ends an epoch of a `PyDataset` before the first one, too: what shuffles its indices
+        # there would otherwise give other batches than in Keras.
+        if self.indexed:
+            self._tell("on_epoch_end")
 
     def end(self) -> None:
         if self.within:

@@ -150,12 +150,14 @@ def fit_model(
         def validate(epoch: int) -> dict[str, float]:
             if validation_feed is None or not due(epoch):
                 return {}
+            validation_feed.reset()
             values = training_loop.run_evaluate(
                 model, validation_feed, called, "the validation data"
             )
             return {f"val_{name}": value for name, value in values.items()}
 
         set_silently(model, history=history)
+        feed.reset()
         with contextlib.ExitStack() as ends:
             if journal is not None:
                 ends.enter_context(journal.open_until_the_end())
@@ -171,6 +173,7 @@ def evaluate_model(
 ) -> Any:
     """The loss and metrics on some data: what `Model.evaluate` gives, by name."""
     feed = batch_sources.feed(*data, batch_size=batch_size, steps=steps)
+    feed.reset()
     loop = training_loop.run_evaluate
     return _run_over(model, loop, feed, verbose, callbacks, stop_evaluating=False)
 
@@ -222,7 +225,8 @@ def _run_over(
 ) -> Any:
     """What a loop without training gives for this process's batches; `flags` are set before it."""
     batches = divide(model, feed)
-    params = {"steps": batches.steps, "verbose": fit_arguments.verbosity(verbose)}
+    verbosity = fit_arguments.verbosity(verbose)
+    params = {"epochs": 1, "steps": batches.steps, "verbose": verbosity}
     callbacks = callback_list(model, callbacks, None, LoopBar, params)
     set_silently(model, **flags)
     with speaking(model):

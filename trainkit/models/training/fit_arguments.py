@@ -91,12 +91,15 @@ def _tensor(value: Any) -> Any:
 
 
 def in_order(values: dict[str, Any], metrics: list[Any]) -> Any:
-    """Values by the order of metrics, those of other names last; one alone as it is."""
+    """Values by the order of metrics, those of other names last; one alone as it is.
+
+    As in Keras a name that two metrics have, one of them weighted, stands twice.
+    """
     names: list[str] = []
     for metric in metrics:
         inner = metric.metrics if isinstance(metric, CompiledMetrics) else [metric]
         names += [part.name for part in inner]
-    metric_names = [name for name in dict.fromkeys(names) if name in values]
+    metric_names = [name for name in names if name in values]
     other_names = [name for name in sorted(values) if name not in metric_names]
     ordered = [values[name] for name in (*metric_names, *other_names)]
     return ordered[0] if len(ordered) == 1 else ordered

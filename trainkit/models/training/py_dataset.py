@@ -103,7 +103,7 @@ class PyDataset:
         """Called before each epoch."""
 
     def on_epoch_end(self) -> None:
-        """Called after each epoch."""
+        """Called after each epoch and, as in Keras, once before `fit` or an evaluation begins."""
 
 
 def ahead(dataset: PyDataset, indices: Iterable[int]) -> Iterator[Any]:

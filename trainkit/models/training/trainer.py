@@ -433,7 +433,9 @@ class Trainer(Layer):
 
     def _results(self, logs: dict[str, Any], return_dict: bool) -> Any:
         values = numbers(logs)
-        return values if return_dict else fit_arguments.in_order(values, self.metrics)
+        if return_dict:
+            return dict(sorted(values.items()))  # by name, as Keras's and those of `evaluate`
+        return fit_arguments.in_order(values, self.metrics)
 
     # ------------------------------------------------------------------ metrics
 

@@ -343,7 +343,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: DTypeLike | None = None)
         'float32'
     """
     expected = None if dtype is None else dtypes.as_dtype(dtype)
-    for x in tensors or []:
+    for x in () if tensors is None else tensors:
         tensor = convert_to_tensor(x)
         expected = expected or tensor.dtype
         if tensor.dtype != expected:

@@ -22,7 +22,7 @@ from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import as_bytes
 from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values, unknown
-from trainkit.ops.core.value_text import formatted
+from trainkit.ops.core.value_text import array_text
 
 _UNITS = ("BYTE", "UTF8_CHAR")
 
@@ -393,7 +393,7 @@ def format(
     parts = template.split(placeholder)
     if len(parts) != len(values) + 1:
         raise ValueError(f"strings.format: {len(parts) - 1} places for {len(values)} tensors")
-    texts = [formatted(np.asarray(convert_to_tensor(v).numpy()), summarize) for v in values]
+    texts = [array_text(convert_to_tensor(v).numpy(), summarize) for v in values]
     return convert_to_tensor("".join(a + b for a, b in zip(parts, [*texts, ""], strict=True)))
 
 
@@ -445,7 +445,7 @@ def reduce_join(
 
     Args:
         inputs: tensor of text.
-        axis: int or ints; by default all.
+        axis: int, or ints, of which the first is joined first; by default all, the last one first.
         keepdims: keep the axes with size 1.
         separator: between two texts.
 
@@ -454,7 +454,8 @@ def reduce_join(
         b'a-b'
     """
     between, array = one_text(separator, "strings.reduce_join"), texts_of(inputs, "reduce_join")
-    axes = range(array.ndim) if axis is None else np.atleast_1d(np.asarray(axis)).tolist()
+    # The axis named first is joined first, so its texts stand side by side in the result.
+    axes = range(array.ndim) if axis is None else np.atleast_1d(np.asarray(axis)).tolist()[::-1]
     axes = [a % array.ndim for a in axes] if array.ndim else []
     remaining_axes = [a for a in range(array.ndim) if a not in axes]
     moved = array.transpose([*remaining_axes, *axes]).reshape(

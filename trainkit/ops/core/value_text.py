@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import pprint
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from trainkit.core import nest
 
-def formatted(x: Any, summarize: int = 3) -> str:
-    """A value as TensorFlow's `print` shows it: texts of tensors in quotes, rows in brackets."""
-    if isinstance(x, np.ndarray | np.generic):
-        return _array_text(_quoted_texts(np.asarray(x)), summarize)
-    if isinstance(x, list | tuple):
-        inner = ", ".join(_quote(item, summarize) for item in x)
-        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
-    if isinstance(x, dict):
-        return "{" + ", ".join(f"{k!r}: {_quote(v, summarize)}" for k, v in x.items()) + "}"
-    return str(x)
+
+def array_text(x: Any, summarize: int = 3) -> str:
+    """A tensor's value as TensorFlow's `print` shows it: rows in brackets, texts in quotes.
+
+    Args:
+        x: array.
+        summarize: how many first and last items of each axis are shown; -1 shows all.
+    """
+    array = _quoted_texts(np.asarray(x))
+    # As in TensorFlow, an empty tensor of two or more axes shows none of its rows, but dots.
+    return _rows_text(array, array.size if summarize < 0 else min(summarize, array.size), 0)
+
+
+def structure_text(part: Any, hole: Any, texts: Iterator[str]) -> str:
+    """A text as it is, another structure as `pprint` shows it, with `texts` in its holes.
+
+    Args:
+        part: nest of Python values.
+        hole: what stands for a tensor in it.
+        texts: of the tensors, in the order of traversal; as many as there are holes are taken.
+    """
+    if isinstance(part, str):
+        return part
+    markers: list[_Marker] = []
+
+    def marked(x: Any) -> Any:
+        if x is not hole:
+            return x
+        markers.append(_Marker(len(markers)))
+        return markers[-1]
+
+    template = pprint.pformat(nest.map_structure(marked, part))
+    shown = [next(texts) for _ in markers]
+    return _MARKED.sub(lambda match: shown[ord(match[1]) - _FIRST_MARK], template)
+
+
+_FIRST_MARK = 0x100000
+"""The first of the characters, for private use, that number the tensors of a structure."""
+_MARKED = re.compile("\0\0\0(.)")
+
+
+class _Marker:
+    """The place of a tensor in a structure: four columns wide, as TensorFlow's `'{}'`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return "\0\0\0" + chr(_FIRST_MARK + self.number)
 
 
 def is_single_text(x: Any) -> bool:
     """Whether `x` is the array of a string tensor without axes."""
     return isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "OS"
-
-
-def _quote(x: Any, summarize: int) -> str:
-    return repr(x) if isinstance(x, str) else formatted(x, summarize)
 
 
 def _quoted_texts(x: Any) -> Any:
@@ -48,21 +87,27 @@ def _number_text(x: Any) -> str:
     if isinstance(x, complex | np.complexfloating):
         return f"({_number_text(x.real)},{_number_text(x.imag)})"
     # As many digits as any number of the type has for certain, or all that it takes to read it.
-    is_double, value = x.dtype == np.float64, float(x) + 0.0  # -0.0 + 0.0 is 0.0
+    is_double, value = x.dtype == np.float64, float(x)
     short = f"{value:{'.15g' if is_double else '.6g'}}"
     restored = float(short) if is_double else float(np.float32(short))
     return short if restored == value else f"{value:{'.17g' if is_double else '.9g'}}"
 
 
-def _array_text(x: Any, summarize: int) -> str:
+def _rows_text(x: Any, ends: int, depth: int) -> str:
+    """The items of an array, of which `ends` are shown at either end of each axis.
+
+    Args:
+        x: array.
+        ends: 0 or more.
+        depth: how many brackets are open before the array's own.
+    """
     if x.ndim == 0:
-        return _number_text(x[()])
+        return _number_text(x[()]) if ends else "..."
     count = len(x)
-    if summarize < 0 or count <= 2 * summarize:
-        items = [_array_text(np.asarray(row), summarize) for row in x]
-    else:
-        first = [_array_text(np.asarray(row), summarize) for row in x[:summarize]]
-        last = [_array_text(np.asarray(row), summarize) for row in x[-summarize:]]
-        items = [*first, "...", *last]
-    joint = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " "
+    rows = list(x) if count <= 2 * ends else [*x[:ends], *x[count - ends :]]
+    items = [_rows_text(np.asarray(row), ends, depth + 1) for row in rows]
+    # A row lies below the first, behind as many brackets; blank lines part those of more axes.
+    joint = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " " * (depth + 1)
+    if count > 2 * ends:
+        items.insert(ends, "..." if ends else joint + "...")
     return "[" + joint.join(items) + "]"

@@ -45,7 +45,8 @@ def norm(
 
     Returns:
         A tensor of the dtype of `tensor`; integers stay so where `ord` is 1 or inf, and have norms
-        of the default float otherwise.
+        of the default float otherwise. Complex numbers have complex roots of sums of squares, and
+        real norms of other orders.
 
     Example:
         >>> float(tk.linalg.norm([3.0, 4.0]))
@@ -55,10 +56,18 @@ def norm(
     x = convert_to_tensor(tensor)
     if x.dtype.is_integer and ord in (1, math.inf):
         return cast(norm(cast(x, "float64"), ord, axis, keep), x.dtype)
+    norms = _real_norm(x, ord, axis, keep)
+    # TensorFlow sums x * conj(x), whose root is complex; magnitudes, for other orders, are real.
+    is_matrix = isinstance(axis, tuple) and len(axis) == 2
+    is_root = ord in ("euclidean", "fro") or (ord == 2 and not is_matrix)
+    return cast(norms, x.dtype) if x.dtype.is_complex and is_root else norms
+
+
+def _real_norm(x: Tensor, ord: Any, axis: Axis | None, keep: bool) -> Tensor:
     if ord in ("euclidean", "fro") or (axis is None and ord == 2):
         return length(x, axis, keep)
     if axis is None:
-        flat = norm(reshape(x, (-1,)), ord, 0)
+        flat = _real_norm(reshape(x, (-1,)), ord, 0, False)
         return reshape(flat, (1,) * len(x.shape)) if keep else flat
     pair = isinstance(axis, tuple) and len(axis) == 2
     single = axis[0] if isinstance(axis, tuple) and not pair else axis

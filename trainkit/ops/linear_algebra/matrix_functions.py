@@ -221,7 +221,7 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
         input: (..., n, n), floating or complex, with no eigenvalue on the negative real axis or 0.
 
     Raises:
-        InvalidArgumentError: a matrix is singular, or has no such root.
+        InvalidArgumentError: a matrix is singular, has no such root, or holds NaN or infinity.
         ShapeError: the matrices are not square.
 
     Example:
@@ -230,6 +230,8 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
                [0., 3.]], dtype=float32)
     """
     x, dtype = _as_complex128(input, "sqrtm")
+    if hasattr(x, "_array") and not np.isfinite(x.numpy()).all():
+        raise InvalidArgumentError("sqrtm: a matrix holds NaN or infinity, so it has no root")
     root = _root(x)
     if hasattr(root, "_array"):
         _check_root(x.numpy(), root.numpy(), dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import shapes
@@ -49,16 +48,21 @@ def length(x: Any, axis: Any, keepdims: bool) -> Tensor:
     return sqrt(square_sum(x, axis=axis_setting(axis), keepdims=keepdims))
 
 
+def _extreme(sizes: Tensor, order: Any, axis: int, keepdims: bool) -> Tensor:
+    """The greatest of `sizes` for an order above 0, the least below; of none as in Keras."""
+    reduce, initial = (max_, -_INFINITY) if order > 0 else (min_, _INFINITY)
+    has_none = sizes.shape[axis] == 0
+    return reduce(sizes, axis=axis, keepdims=keepdims, initial=initial if has_none else None)
+
+
 def _vector_norm(x: Tensor, order: Any, axis: int, keepdims: bool) -> Tensor:
     if order is None or order == 2:
         return length(x, axis, keepdims)
     if isinstance(order, str):
         raise InvalidArgumentError(f"norm: ord={order!r} is for matrices; give two axes")
     size = absolute(x)
-    if order == _INFINITY:
-        return max_(size, axis=axis, keepdims=keepdims)
-    if order == -_INFINITY:
-        return min_(size, axis=axis, keepdims=keepdims)
+    if order in (_INFINITY, -_INFINITY):
+        return _extreme(size, order, axis, keepdims)
     if order == 0:
         return sum_(cast(not_equal(x, 0), size.dtype), axis=axis, keepdims=keepdims)
     if order == 1:
@@ -79,16 +83,14 @@ def _matrix_norm(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -
             "-2, inf and -inf"
         )
     along, other = axes[sums[order]], axes[1 - sums[order]]
-    extreme = max_ if order > 0 else min_
     total = sum_(absolute(x), axis=along, keepdims=True)
-    norms = extreme(total, axis=other, keepdims=True)
+    norms = _extreme(total, order, other, keepdims=True)
     return norms if keepdims else squeeze(norms, axes)
 
 
 def _by_singular_values(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -> Tensor:
     s = singular_values(moveaxis(x, axes, (-2, -1)))
-    reduce: Callable[..., Tensor] = {"nuc": sum_, 2: max_, -2: min_}[order]
-    norms = reduce(s, axis=-1)
+    norms = sum_(s, axis=-1) if order == "nuc" else _extreme(s, order, -1, keepdims=False)
     return expand_dims(norms, tuple(sorted(axes))) if keepdims else norms
 
 
@@ -111,7 +113,7 @@ def norm(
         keepdims: keep the axes with size 1.
 
     Returns:
-        A tensor of real floats.
+        A tensor of real floats. The greatest of no numbers is minus infinity, the least infinity.
 
     Raises:
         InvalidArgumentError: there is no such norm.

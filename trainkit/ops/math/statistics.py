@@ -350,6 +350,12 @@ def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> float(tk.ops.ptp([1.0, 5.0, 3.0]))
         4.0
     """
+    x = as_tensor(x)
+    if 0 in (x.shape[i] for i in shapes.canonical_axes(axis, len(x.shape), "ptp")):
+        raise InvalidArgumentError(
+            f"ptp: there are no elements along axis {axis} of shape {tuple(x.shape)}, so there is "
+            "neither a greatest nor a least one"
+        )
     return subtract(greatest(x, axis, keepdims), least(x, axis, keepdims))
 
 

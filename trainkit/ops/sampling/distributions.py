@@ -65,8 +65,9 @@ def _on_gpu(distribution: str) -> Tuned:
     ) -> Any:
         parameters, dims = inputs[:count], filled(shape, inputs[count:])
         _check_spread(dims, parameters)
+        draws = rejection_gpu.drawn(xp, distribution, state, parameters, dims, np.dtype(_F64))
         kind = dtypes.as_dtype(dtype).dtype
-        return rejection_gpu.drawn(xp, distribution, state, parameters, dims, kind)
+        return None if draws is None else (_as_counts(xp, draws[0], kind), draws[1])
 
     return Tuned(on_gpu=(_cut_for_rows(run_tuned),))
 
@@ -220,6 +221,9 @@ def philox_poisson(
 ) -> Any:
     """Draws of the Poisson distribution, and the next state.
 
+    As in TensorFlow negative means give 0 and infinite ones infinity, which integers have as 0; NaN
+    gives NaN. Draws beyond an integer dtype are its greatest number.
+
     By inversion for means below 10, else by transformed rejection.
     Source: Hoermann 1993, "The transformed rejection method for generating Poisson random
     variables".
@@ -227,12 +231,23 @@ def philox_poisson(
     dims = filled(shape, sizes)
     (mean,) = _spread(xp, dims, lam)
     u, _, state = _two_uniforms(xp, state, mean.size)
-    first = xp.minimum(mean, 10.0)
+    first = xp.clip(mean, 0.0, 10.0)
     out = _invert(xp, u, xp.exp(-first), lambda k, term: term * first / k)
-    large = xp.flatnonzero(mean >= 10) if hasattr(xp, "flatnonzero") else xp.nonzero(mean >= 10)[0]
+    large = xp.nonzero((mean >= 10) & (mean < math.inf))[0]
     if large.size:
         out[large], state = _poisson_by_rejection(xp, state, mean[large])
-    return out.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
+    out = xp.where(mean < math.inf, out, mean)  # NaN and infinity give themselves
+    return _as_counts(xp, out, dtypes.as_dtype(dtype).dtype).reshape(dims), state
+
+
+def _as_counts(xp: ArrayModule, counts: Array, kind: Any) -> Array:
+    """Counts in the dtype of the result; integers end at their greatest number."""
+    if kind.kind not in "iu":
+        return counts.astype(kind)
+    greatest = np.iinfo(kind).max
+    limit = float(greatest)
+    limit = limit if limit <= greatest else math.nextafter(limit, 0)  # int64's is no float64
+    return xp.where(xp.isfinite(counts), xp.minimum(counts, limit), 0).astype(kind)
 
 
 def _invert(xp: ArrayModule, u: Array, first: Array, following: Any, limit: int = 200) -> Array:
@@ -308,7 +323,7 @@ def philox_binomial(
         out[large], state = _binomial_by_rejection(xp, state, n[large], p[large])
     out = xp.minimum(out, n)
     out = xp.where(flipped, n - out, out)
-    return out.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
+    return _as_counts(xp, out, dtypes.as_dtype(dtype).dtype).reshape(dims), state
 
 
 def _binomial_by_rejection(

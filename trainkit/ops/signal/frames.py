@@ -21,7 +21,7 @@ from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
 from trainkit.ops.indexing.gathering import take
-from trainkit.ops.math.elementwise import cast, divide, multiply, square
+from trainkit.ops.math.elementwise import cast, divide_no_nan, multiply, square
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.signal.fourier import complex_irfft, complex_rfft, fitted
 from trainkit.ops.signal.stft import enclosing_power, extract_sequences, overlap_add, raised_cosine
@@ -274,6 +274,7 @@ def inverse_stft_window_fn(
         overlaps = -(-length // step)
         squares = pad(square(weights), ((0, overlaps * step - length),))
         total = sum_(reshape(squares, (overlaps, step)), axis=0)
-        return divide(weights, tile(total, (overlaps,))[:length])
+        # Weights that are 0 in all windows, as Hann's first without an overlap, bring nothing back.
+        return divide_no_nan(weights, tile(total, (overlaps,))[:length])
 
     return window

@@ -75,9 +75,10 @@ cdef class DirectPoisson(CountedDraws):
         cdef cnp.npy_intp i
         cdef int k
         for i in range(n):
-            if mean[i] >= 10:
+            # NaN and infinity, too, are left to NumPy.
+            if not mean[i] < 10:
                 return False
-            start[i] = -mean[i]
+            start[i] = -mean[i] if mean[i] > 0 else 0.0
         self.apply(self.exp, start, start, n)
         for i in range(n):
             term = total = start[i]
