@@ -335,3 +335,15 @@ def test_rows_of_an_array_have_means_of_their_own():
     np.testing.assert_allclose(layer(rows), [[-1.0, 1.0], [-1.0, -0.6]], rtol=1e-6)
     with pytest.raises(ShapeError, match="must have known sizes"):
         layers.Normalization().adapt(np.arange(5.0, dtype="float32"))
+
+
+def test_one_mean_of_all_has_the_rank_of_the_data():
+    layer = tk.layers.Normalization(axis=None)
+    assert layer.mean is layer.variance is None
+    layer.adapt(np.array([[1.0, 2.0], [3.0, 6.0]], "float32"))
+    assert layer.mean.numpy().tolist() == [[3.0]]
+    assert layer.variance.numpy().tolist() == [[3.5]]
+    assert layer(tk.constant([3.0])).shape == (1,)
+    given = tk.layers.Normalization(axis=None, mean=1.0, variance=4.0)
+    assert float(given([3.0])[0]) == 1
+    assert given.mean.shape == (1,)

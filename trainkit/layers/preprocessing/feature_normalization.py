@@ -70,9 +70,9 @@ class Normalization(Layer):
                 f"has shape {tuple(input_shape)}"
             )
         self._reduced = tuple(i for i in range(rank) if i not in kept_axes)
-        all_sizes = tuple(input_shape[i] if i in kept_axes else 1 for i in range(rank))
+        self._all_sizes = tuple(input_shape[i] if i in kept_axes else 1 for i in range(rank))
         # One mean of all serves inputs of any rank.
-        self._broadcast = all_sizes if kept_axes else ()
+        self._broadcast = self._all_sizes if kept_axes else ()
         if self._given is None:
             frozen: dict[str, Any] = {"trainable": False, "autocast": False}
             self.adapt_mean = self.add_weight("mean", sizes, "zeros", **frozen)
@@ -90,16 +90,17 @@ class Normalization(Layer):
     @property
     def mean(self) -> Any:
         """The mean, shaped to broadcast with the input; `None` before the layer is built."""
-        return self._moment(0)
+        return self._shaped_moment(0)
 
     @property
     def variance(self) -> Any:
         """The variance, shaped to broadcast with the input; `None` before the layer is built."""
-        return self._moment(1)
+        return self._shaped_moment(1)
+
+    def _shaped_moment(self, index: int) -> Any:
+        return ops.reshape(self._moment(index), self._all_sizes) if self.built else None
 
     def _moment(self, index: int) -> Any:
-        if not self.built:
-            return None
         if self._given is None:
             learned = self.adapt_variance if index else self.adapt_mean
             moment = learned.value()
@@ -157,8 +158,8 @@ class Normalization(Layer):
     def call(self, inputs: Any) -> Any:
         inputs = ops.cast(inputs, self.compute_dtype)
         with beside(inputs):  # `Dataset.map` gives rows of the CPU to a layer of a GPU
-            scale = ops.maximum(ops.sqrt(self.variance), 1e-7)
-            mean = ops.cast(self.mean, inputs.dtype)
+            scale = ops.maximum(ops.sqrt(self._moment(1)), 1e-7)
+            mean = ops.cast(self._moment(0), inputs.dtype)
             scale = ops.cast(scale, inputs.dtype)
         if self.invert:
             return ops.add(mean, ops.multiply(inputs, scale))
