@@ -66,7 +66,6 @@ STANDS_FOR = {
 FACTS = {
     "xp is np": True,
     "xp is not np": False,
-    "hasattr(xp, 'flatnonzero')": True,
     "XP_OF[type(a)] is np": True,
     "type(x) is not np.ndarray": False,
     "isinstance(part, np.ndarray | np.generic)": True,

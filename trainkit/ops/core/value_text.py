@@ -43,8 +43,8 @@ def structure_text(part: Any, hole: Any, texts: Iterator[str]) -> str:
         return markers[-1]
 
     template = pprint.pformat(nest.map_structure(marked, part))
-    shown = [next(texts) for _ in markers]
-    return _MARKED.sub(lambda match: shown[ord(match[1]) - _FIRST_MARK], template)
+    values = [next(texts) for _ in markers]
+    return _MARKED.sub(lambda match: values[ord(match[1]) - _FIRST_MARK], template)
 
 
 _FIRST_MARK = 0x100000
