@@ -14,7 +14,7 @@ FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "op
 
 VARIED_WITH = {
     "PART_NANOSECONDS": """
-        kernels/threads/thread_pool.py PRODUCT_NANOSECONDS BYTE_NANOSECONDS FUNCTION_NANOSECONDS
+        core/cpu/cost_model.py PRODUCT_NANOSECONDS BYTE_NANOSECONDS FUNCTION_NANOSECONDS
     """,
     "SWITCH_SECONDS": """
         kernels/jit/kernel_family.py BYTE_SECONDS FUNCTION_SECONDS STEP_SECONDS
@@ -27,54 +27,33 @@ added up until they are those of the switch.
 """
 
 OF_NO_MACHINE = {
-    "read of the machine, with what is taken where it says nothing": """
-        core/cpu/processor.py _USUAL _LEAST _MOST
+    "read of the machine, and what of that is believed": """
+        core/cpu/processor.py _LEAST _MOST
     """,
     "what is served, kept or said, and how much": """
         autodiff/explain.py MOST_EXITS
-        compiler/llvm/entry.py EMBEDDED_BYTES
         compiler/llvm/module.py _LONGEST_ENTRY
-        compiler/schedule/rows.py _MOST_ENDS
+        core/cpu/cost_model.py MOST_BYTES
         core/dispatch/formulas.py MOST_STEPS
         core/dispatch/known_sizes.py _LARGEST
-        core/process/garbage.py LARGE_BYTES NEW_BYTES
-        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
-        core/process/side_work.py NICENESS
+        core/process/garbage.py NEW_BYTES
+        core/process/side_work.py TURN_SECONDS EXIT_SECONDS COMPILER_SECONDS NICENESS
         core/shapes.py CALLS
         graph/control_flow/host_tapes.py MOST_ORPHANS
         graph/ir/assigned_devices.py _MOST_NODES
-        graph/ir/passes.py MOST_CONSTANT_BYTES
         graph/runtime/fusion.py MOST_STEPS
-        graph/runtime/lasting_values.py MOST_ELEMENTS FEWEST_NODES
-        graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
+        graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS
+        graph/runtime/lasting_values.py FEWEST_NODES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
         graph/runtime/values_of_sizes.py MOST_CHOICES
         graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
-        kernels/coding/png_rows.py _FEW
-        kernels/concat/concat_tuned.py _SHORTEST
-        kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/depthwise_tuned.py WIDEST _NEAR _FEWEST_VECTORS
-        kernels/convolution/gathered_tuned.py _PIECE_BYTES _MOST_BYTES _FEWEST_FILTERS
-        kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS _SAVED_NANOSECONDS
-        kernels/convolution/few_filters_tuned.py _LONGEST_BLOCK
+        kernels/convolution/gathered_tuned.py _RUN_NANOSECONDS
         kernels/convolution/phases_tuned.py _NARROW
-        kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/transform_costs.py _COSTS
-        kernels/convolution/winograd_tuned.py LEAST_WORK _FEWEST_TILES _FEW_TILES _SHARED_SUMS
-        kernels/elementwise/half_casts_tuned.py FEWEST _FEWEST_OF_BFLOAT16
-        kernels/fourier/fft_tuned.py FEWEST
-        kernels/embedding/scatter_reference.py _FEWEST_PICKS
-        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS _TRIMS
+        kernels/convolution/winograd_tuned.py LEAST_WORK _FEWEST_TILES
+        kernels/jit/code_store.py _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST
-        kernels/jit/object_format.py _MOST_ZEROS
-        kernels/jit/without_llvm/compiler_process.py IDLE_SECONDS NICENESS
-        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
-        kernels/normalization/norm_compiled.py _NEAR_NUMBERS
-        kernels/reductions/reductions_compiled.py _NEAR
-        kernels/reductions/reductions_tuned.py FEWEST_MULTIPLIED
-        kernels/suppression/suppression_compiled.py _RUN
-        kernels/threads/malloc.py LASTING_BYTES
-        kernels/threads/pools.py _MOST_CALLS
         optimizers/base/traced_step.py _FEWEST_WEIGHTS
     """,
 }
@@ -131,7 +110,8 @@ DATA = {
         compiler/ir.py _FLOAT_BYTES
         compiler/llvm/jit.py _FORMAT
         core/cpu/openblas.py _PTHREADS
-        core/cpu/processor.py CACHE_LINE _UNITS
+        core/cpu/cost_model.py CACHE_LINE
+        core/cpu/processor.py _UNITS
         core/devices.py _NO_DEVICE
         core/dispatch/native.py VERSION
         core/dtypes.py PROTO_NUMBERS

@@ -22,14 +22,27 @@ class Row(NamedTuple):
 
 
 _CONV, _CONV_LARGE = "convolution, 64 filters", "convolution, 256 filters"
+_CONVS = (
+    _CONV,
+    _CONV_LARGE,
+    "convolution, 512 filters",
+    "convolution, 16 filters of 3 channels",
+    "convolution, 32 filters, small",
+)
+_FLOAT64 = "convolution of float64, 8 channels", "convolution of float64, 32 filters"
 _BY_WEIGHTS = "gradient by weights, 64 filters"
 _PRODUCTS = "product, 512 x 512 x 512", "product, 128 x 1024 x 1024"
-_ROWS = "product, 1 x 784 x 256", "product, 1 x 512 x 2048"
+_ROWS = "product, 1 x 784 x 256", "product, 1 x 512 x 2048", "product, 4 x 256 x 1024"
+_SMALL = tuple(f"product, {n} x {n} x {n}" for n in (32, 48, 72))
+_INT8 = "product of int8, 4 x 1024 x 1024", "product of int8, 16 x 1024 x 1024"
 _FROM_NOTHING = (
     "600 steps of LSTM from nothing, 32 units",
     "600 convolutions from nothing, 64 filters",
     "3000 calls of softmax from nothing",
+    "3000 calls of a function from nothing",
 )
+_LOOPS = "fused loop, 512 x 1024", "fused loop, 1000 x 2048"
+_FEW_CALLS = _CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]
 _SHARED_OUT = (
     "attention, 64 positions",
     "attention, 128 positions",
@@ -54,25 +67,17 @@ _SHARED_OUT = (
     "product of int8, 4 x 1024 x 1024",
 )
 _DEPTHWISE = tuple(f"depthwise, gradient by weights, {n} channels" for n in (64, 256, 1024))
-_BATCHES = "batch normalization, 16 images", "batch normalization, 64 images"
-_IN_CONV = "kernels/convolution/"
+_COST_MODEL = "core/cpu/cost_model.py"
+_POOL = "kernels/threads/thread_pool.py"
+_MATMUL = "kernels/matmul/product_tuned.py"
 
 ROWS = (
-    Row("", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0])),
+    Row("", "nothing", _FEW_CALLS),
     # how work is shared out
+    Row("", "nothing", _FEW_CALLS, together=True),
+    Row(_COST_MODEL, "PART_NANOSECONDS", _SHARED_OUT, together=True),
     Row(
-        "", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]), together=True
-    ),
-    Row("kernels/threads/thread_pool.py", "PART_NANOSECONDS", _SHARED_OUT, together=True),
-    Row("kernels/threads/thread_pool.py", "MOST_PARTS", (_CONV, "LSTM, 128 units"), together=True),
-    Row(
-        "kernels/threads/pool_code.py",
-        "SPINS",
-        (_CONV, "softmax, 512 x 256", "LSTM, 32 units"),
-        together=True,
-    ),
-    Row(
-        "kernels/threads/thread_pool.py",
+        _POOL,
         "PARTS_EACH",
         (
             "attention, 128 positions",
@@ -86,96 +91,113 @@ ROWS = (
     Row(
         "kernels/random/random_tuned.py",
         "WORD_NANOSECONDS",
-        ("random numbers, 8000", "random numbers, 40000", "dropout, 40000", "dropout, 400000"),
-        together=True,
-    ),
-    Row(
-        "kernels/threads/thread_pool.py",
-        "FEWEST_COPIED",
-        ("Adam, 100 000 weights", "Adam, 600 000 weights"),
-        together=True,
-    ),
-    Row(
-        "core/tensor.py",
-        "LARGE",
         (
-            "exp, 40000",
-            "exp, 200000",
-            "sum of two arrays, 50 000 elements",
-            "sum of two arrays, 200 000 elements",
-            "exp, 1000000",
-            "sum of two arrays, 1 000 000 elements",
+            "random numbers, 8000",
+            "random numbers, 40000",
+            "random numbers, 400000",
+            "dropout, 40000",
+            "dropout, 400000",
         ),
         together=True,
     ),
-    Row("kernels/elementwise/parallel_ufuncs.py", "_UNIT", ("exp, 200000",), together=True),
+    Row(_MATMUL, "WAITED", _PRODUCTS, together=True),
+    # caches of a usual processor: what is cut for them, and from which size on one way is faster
     Row(
-        "compiler/schedule/parallel.py",
-        "FEWEST_BYTES",
+        _COST_MODEL,
+        "FIRST_CACHE",
         (
-            "fused loop, 512 x 1024",
-            "fused loop, 1000 x 2048",
-            "fused rows, 1000 x 2048",
+            *_PRODUCTS,
+            "product, 128 x 1024 x 1024, turned",
+            "resize by lanczos5, 32 channels",
+            "fused rows, 512 x 1024",
+            "fused rows, 64 x 8192",
+            "softmax, 8 x 500",
+            "loss and its gradient, 64 x 40",
+            "sum, 40 x 256",
+            "sum, 8192 x 32",
+            "max, 40 x 256",
+            "dense with relu, 64 x 256",
+            "dense with relu, 512 x 1024",
+        ),
+    ),
+    Row(
+        _COST_MODEL,
+        "SECOND_CACHE",
+        (
+            *_CONVS,
+            *_FLOAT64,
+            *(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
+            *_ROWS,
+            "product of int8, 1 x 256 x 256",
+            *(f"{name}, {n}" for name in ("silu", "softplus") for n in (30_000, 200_000)),
+            "sum, 1000000",
+            "fused rows, 64 x 256",
+            "fused rows, 256 x 256",
+            "Adam without compiled loops, 600 000 weights",
+        ),
+    ),
+    Row(
+        _COST_MODEL,
+        "SECOND_CACHE",
+        (
+            *(f"exp, {n}" for n in (40_000, 200_000, 1_000_000)),
+            *(f"sum of two arrays, {n} elements" for n in ("50 000", "200 000", "1 000 000")),
+            "Adam, 100 000 weights",
+            "Adam, 600 000 weights",
+        ),
+        together=True,
+    ),
+    Row(
+        _COST_MODEL,
+        "THIRD_CACHE",
+        (
+            "max, 1000000",
+            "max, 4000000",
+            "attention of float64, 256 positions",
+            "LSTM, 512 units",
+            "LSTM, 640 units",
+            "loss and its gradient, 512 x 1500",
+            "loss and its gradient, 512 x 8000",
+            "batch normalization, 64 images",
+        ),
+    ),
+    Row(
+        _COST_MODEL,
+        "THIRD_CACHE",
+        (
+            *_LOOPS,
             "fused loop, 4000 x 2048",
+            "fused rows, 1000 x 2048",
             "function of Adam, 610 000 weights",
         ),
         together=True,
     ),
+    Row(_COST_MODEL, "PAGE", (*_PRODUCTS, "exp, 200000", "random numbers, 40000")),
     Row(
-        "compiler/llvm/entry.py",
-        "RELEASE_BYTES",
-        ("fused loop, 512 x 1024", "fused loop, 1000 x 2048"),
-        together=True,
-    ),
-    # how work is cut for caches and registers
-    Row(_IN_CONV + "conv_layout.py", "CHUNK", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
-    Row(_IN_CONV + "conv_layout.py", "PIXELS", (_CONV, _CONV_LARGE)),
-    Row(
-        _IN_CONV + "conv_layout.py",
-        "SHORT_RUN",
-        ("convolution, 16 filters of 3 channels", "convolution, 32 filters, small", _CONV),
-    ),
-    Row(
-        _IN_CONV + "conv_tuned.py",
-        "_WIDE_PRODUCT",
-        tuple(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
-    ),
-    Row(_IN_CONV + "conv_compiled.py", "_PACKED", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
-    Row(
-        _IN_CONV + "conv_compiled.py",
-        "_FEWEST_READERS",
+        _COST_MODEL,
+        "CALL_FLOATS",
         (
+            *_SMALL,
+            *(f"relu, {n}" for n in (2000, 8000)),
+            *(f"dropout, {n}" for n in (500, 2000)),
+            "loss and its gradient, 32 x 10",
+            "loss and its gradient, 64 x 40",
+            "sum, 64 x 16 x 64",
+        ),
+    ),
+    Row(
+        _COST_MODEL,
+        "COPIED_ROW",
+        (
+            *_PRODUCTS,
+            "product, 16 x 1024 x 1024",
+            *_INT8,
             "gradient by weights, 16 filters",
             *(f"gradient by weights of 5 x 5, {n} filters" for n in (64, 512)),
         ),
     ),
-    Row(
-        "kernels/threads/pools.py",
-        "MATRIX_SHARES",
-        (
-            "gradient by weights, 16 filters",
-            "gradient by weights, 256 filters",
-            _BY_WEIGHTS,
-            "depthwise, gradient by weights, 64 channels",
-        ),
-    ),
-    Row(
-        _IN_CONV + "conv_reference.py",
-        "COLUMN_BYTES",
-        ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
-    ),
-    Row(
-        _IN_CONV + "conv_reference.py",
-        "_SHORT_RUN",
-        ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
-    ),
-    Row(_IN_CONV + "depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
-    Row(
-        "kernels/resizing/resize_compiled.py",
-        "_SHORT",
-        ("resize by lanczos5, 32 channels",),
-        given=(128, 2048),
-    ),
+    Row(_COST_MODEL, "KEPT_BYTES", ("sum of two arrays, 25 000 000 elements",)),
+    # those of the machine
     Row(
         "core/cpu/processor.py",
         "cache_bytes(1)",
@@ -186,158 +208,39 @@ ROWS = (
         "cache_bytes(2)",
         (_CONV, _CONV_LARGE, _BY_WEIGHTS, *_DEPTHWISE, *_PRODUCTS),
     ),
+    # how work is cut for registers, and in which order sums are made
+    Row("kernels/convolution/conv_layout.py", "PIXELS", (_CONV, _CONV_LARGE)),
+    Row("kernels/convolution/depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
     Row(
-        "kernels/attention/attention_reference.py",
-        "MOST_SCORES",
-        ("attention of float64, 256 positions",),
+        "kernels/threads/pools.py",
+        "MATRIX_SHARES",
+        (
+            "gradient by weights, 16 filters",
+            "gradient by weights, 256 filters",
+            _BY_WEIGHTS,
+            "depthwise, gradient by weights, 64 channels",
+            "sum, 1024 x 512",
+            "sum, 8192 x 32",
+            "batch normalization, 16 images",
+            "batch normalization, 64 images",
+        ),
     ),
-    Row("kernels/matmul/product_tuned.py", "COPIED_ROW", _PRODUCTS, together=True),
-    Row("kernels/matmul/product_tuned.py", "WAITED", _PRODUCTS, together=True),
+    Row(_MATMUL, "_TURNED_STRIPS", _PRODUCTS),
     Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
-    Row(
-        "kernels/jit/register_tiles.py",
-        "BLOCK_DEPTH",
-        (*_PRODUCTS, "product, 128 x 1024 x 1024, turned"),
-    ),
-    Row(
-        "kernels/matmul/product_compiled.py",
-        "_COPIED_ROWS",
-        (*_PRODUCTS, "product, 16 x 1024 x 1024"),
-    ),
-    Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
-    Row("kernels/matmul/product_tuned.py", "_TURNED_STRIPS", _PRODUCTS),
+    Row("kernels/jit/register_tiles.py", "STREAMS", (*_PRODUCTS, *_ROWS), given=((4, 4), (16, 4))),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
         "SAMPLES",
         ("LSTM, 32 units", "LSTM, 128 units"),
         (8, 32),
     ),
-    Row(
-        "kernels/recurrent/recurrent_tuned.py",
-        "LARGEST_KERNEL_BYTES",
-        ("LSTM, 512 units", "LSTM, 640 units"),
-    ),
-    Row(
-        "kernels/random/philox_compiled.py",
-        "BLOCKS",
-        ("random numbers, 40000", "random numbers, 400000"),
-    ),
-    Row(
-        "kernels/reductions/reductions_tuned.py",
-        "_FEWEST_COLUMNS",
-        ("max, 512 x 1024", "cumsum, 512 x 1024"),
-    ),
-    Row(
-        "kernels/threads/thread_pool.py",
-        "VECTOR_SHARES",
-        ("sum, 1024 x 512", "sum, 8192 x 32", *_BATCHES),
-    ),
-    Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
-    Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
-    Row("kernels/reductions/reductions_tuned.py", "_RUNS", ("sum, 1000000",)),
-    Row("kernels/reductions/reductions_tuned.py", "_MOST_BY_ONE", ("sum, 1000000",)),
-    Row(
-        "compiler/schedule/rows.py",
-        "MOST_BYTES",
-        ("fused rows, 512 x 1024", "fused rows, 64 x 8192"),
-    ),
-    Row(
-        "compiler/llvm/lower.py",
-        "_WIDEST_ROW",
-        (
-            "product of int32 in a graph, 64 x 64 x 64",
-            "product of int32 in a graph, 128 x 128 x 128",
-        ),
-    ),
-    Row(
-        "optimizers/base/flat_update.py", "PIECE", ("Adam without compiled loops, 600 000 weights",)
-    ),
     # from which size on one way is faster than another
+    Row(_MATMUL, "LEAST_WORK", (*_SMALL[1:], "product, 512 x 512 x 16")),
     Row(
-        "core/dispatch/eager.py", "MOST_BY_DOT", ("product, 48 x 48 x 48", "product, 72 x 72 x 72")
-    ),
-    Row(
-        "kernels/matmul/product_tuned.py",
-        "LEAST_WORK",
-        ("product, 48 x 48 x 48", "product, 72 x 72 x 72"),
-    ),
-    Row(
-        "kernels/matmul/product_tuned.py",
-        "FEWEST",
-        ("product, 32 x 32 x 32", "product, 72 x 72 x 72"),
-    ),
-    Row(
-        "kernels/matmul/product_tuned.py",
-        "FEWEST_WEIGHTS",
-        ("product, 1 x 784 x 256", "product, 4 x 256 x 1024", "product of int8, 1 x 256 x 256"),
-    ),
-    Row("kernels/jit/register_tiles.py", "FAR_BYTES", _ROWS),
-    Row("kernels/jit/register_tiles.py", "STREAMS", (*_PRODUCTS, *_ROWS), given=((4, 4), (16, 4))),
-    Row(
-        "kernels/jit/array_kernel.py",
-        "FEWEST_EXACT",
-        ("dropout, 500", "dropout, 2000", "relu, 2000", "relu, 8000"),
-    ),
-    Row(
-        "kernels/matmul/product_tuned.py",
+        _MATMUL,
         "_LEAST_EACH",
         ("stack of 64 products, 20 x 20 x 20", "stack of 64 products, 32 x 32 x 32"),
     ),
-    Row("kernels/matmul/product_tuned.py", "_NARROWEST", ("product, 512 x 512 x 16",)),
-    Row(
-        "kernels/matmul/int8_tuned.py",
-        "MOST_ROWS",
-        ("product of int8, 4 x 1024 x 1024", "product of int8, 16 x 1024 x 1024"),
-    ),
-    Row(
-        "kernels/elementwise/elementwise_tuned.py",
-        "PARALLEL",
-        ("silu, 30000", "softplus, 30000", "silu, 200000", "softplus, 200000"),
-    ),
-    Row(
-        "kernels/reductions/reductions_tuned.py",
-        "FEWEST",
-        ("sum, 40 x 256", "sum, 8192 x 32", "max, 40 x 256"),
-    ),
-    Row(
-        "kernels/reductions/reductions_tuned.py",
-        "FEWEST_RUNNING",
-        ("cumsum, 6 x 5", "cumsum, 8 x 40"),
-    ),
-    Row(
-        "kernels/reductions/reductions_tuned.py", "FEWEST_OF_ALL", ("max, 1000000", "max, 4000000")
-    ),
-    Row("kernels/reductions/reductions_tuned.py", "_SMALLEST", ("sum, 64 x 16 x 64",)),
-    Row(
-        "kernels/softmax/softmax_tuned.py",
-        "FEWEST",
-        ("softmax, 8 x 500", "loss and its gradient, 64 x 40"),
-    ),
-    Row(
-        "ops/neural/softmax_cross_entropy.py",
-        "FEWEST_KEPT",
-        ("loss and its gradient, 32 x 10", "loss and its gradient, 64 x 40"),
-    ),
-    Row(
-        "ops/neural/softmax_cross_entropy.py",
-        "MOST_KEPT_BYTES",
-        ("loss and its gradient, 512 x 1500", "loss and its gradient, 512 x 8000"),
-    ),
-    Row(
-        "compiler/schedule/rows.py",
-        "FEWEST_BYTES",
-        ("fused rows, 64 x 256", "fused rows, 256 x 256"),
-    ),
-    Row("compiler/schedule/rows.py", "FEWEST_ELEMENTS", ("fused rows, 300 x 64",)),
-    Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
     # when a kernel is compiled of which there is no code
-    Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),
     Row("kernels/jit/kernel_family.py", "SWITCH_SECONDS", _FROM_NOTHING),
-    Row("kernels/jit/kernel_family.py", "SMALLEST_SECONDS", _FROM_NOTHING),
-    Row("graph/runtime/tiers.py", "START_SECONDS", ("3000 calls of a function from nothing",)),
-    Row(
-        "ops/neural/dense.py",
-        "_LARGE",
-        ("dense with relu, 64 x 256", "dense with relu, 512 x 1024"),
-    ),
 )

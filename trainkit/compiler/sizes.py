@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainkit.compiler.ir import Unsupported
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 
 Terms = dict[tuple[str, ...], int]
 """By the names of the unknown sizes that are multiplied, in order, the coefficient."""

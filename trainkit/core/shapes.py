@@ -56,7 +56,7 @@ def size(shape: Sequence[int | None]) -> int | None:
 # A process addresses 2**47 bytes at most, so no tensor has more elements. NumPy counts in 64 bits,
 # where sizes that are larger wrap around: it takes too little memory then and writes beyond it.
 MOST_ELEMENTS = 2**47
-CALLS = 1024
+CALLS = 4096
 """Calls of other sizes, or of other functions, of which what is known of each is kept."""
 
 

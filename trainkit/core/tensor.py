@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices, dtypes, masks, nest
+from trainkit.core.cpu.cost_model import SECOND_CACHE
 from trainkit.core.devices import Array
 from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dtypes import DType
@@ -452,8 +453,8 @@ def tensor_beside(value: Any, dtype: dtypes.DType) -> Tensor:
     return tensor
 
 
-LARGE = 1 << 17
-"""Elements from which single operations pay on several cores."""
+LARGE = SECOND_CACHE // 4
+"""Elements from which single operations pay on several cores: this cache can't hold more."""
 ON_LARGE: list[Callable[[], object]] = []
 """What is called, once, when the first tensor of so many elements is made."""
 

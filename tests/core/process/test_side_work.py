@@ -87,7 +87,7 @@ def test_work_pauses_when_its_turn_is_over_and_others_never(monkeypatch):
     side_work.give_way()
     assert pauses == []
     side_work.start(lambda: [side_work.give_way() for _ in range(3)], "work").join()
-    assert pauses == [side_work.PAUSE_SECONDS] * 4  # one more at its start
+    assert pauses == [side_work.TURN_SECONDS] * 4  # one more at its start
 
 
 def test_work_ends_at_its_next_pause_once_the_program_ends(monkeypatch):

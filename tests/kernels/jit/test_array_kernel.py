@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.kernels.elementwise import bias_activation_tuned, elementwise_tuned
 from trainkit.kernels.jit import array_kernel
 from trainkit.kernels.normalization import norm_tuned
 from trainkit.kernels.pooling import pool_tuned
 from trainkit.kernels.softmax import softmax_tuned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS
 
 WIDTH = 37
 FILES = bias_activation_tuned, elementwise_tuned, norm_tuned, pool_tuned, softmax_tuned

@@ -62,7 +62,7 @@ def test_a_folder_that_can_not_be_made_leaves_nothing_anywhere(cache, tmp_path):
 
 
 def test_what_has_served_nobody_for_longest_is_deleted(cache, monkeypatch):
-    monkeypatch.setattr(code_store, "MOST_BYTES", 1200)
+    monkeypatch.setattr(code_store, "KEPT_BYTES", 1200)
     for i, name in enumerate("abcd"):
         write_code(name, bytes(200))
         os.utime(cache / f"{name}.o", (1000 + i, 1000 + i))
@@ -72,7 +72,7 @@ def test_what_has_served_nobody_for_longest_is_deleted(cache, monkeypatch):
 
 
 def test_what_is_just_written_stays_however_large(cache, monkeypatch):
-    monkeypatch.setattr(code_store, "MOST_BYTES", 10)
+    monkeypatch.setattr(code_store, "KEPT_BYTES", 10)
     write_code("a", bytes(200))
     write_code("b", bytes(200))
     assert [path.stem for path in cache.iterdir()] == ["b"]
@@ -86,7 +86,7 @@ def test_sizes_are_asked_for_now_and_then(cache, monkeypatch):
         return files(self)
 
     monkeypatch.setattr(TrustedFolder, "files", note_folder)
-    monkeypatch.setattr(code_store, "MOST_BYTES", 16 * 1000)
+    monkeypatch.setattr(code_store, "KEPT_BYTES", 4 * 1000)
     for i in range(10):  # of 264 bytes with their digests: every fourth comes to more than 1,000
         write_code(f"{i}", bytes(200))
     assert folders == [str(cache)] * 3

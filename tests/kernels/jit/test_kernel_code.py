@@ -11,6 +11,7 @@ numba = pytest.importorskip("numba")
 from numba import boolean, float32, float64, int64, uint8, uint64, void  # noqa: E402  after the skip
 from numba.core.types import Array, UniTuple  # noqa: E402
 
+from trainkit.core.cpu import cost_model  # noqa: E402
 from trainkit.kernels.jit import digests, kernel_code, kernel_family  # noqa: E402
 from trainkit.kernels.jit.object_code import can_be_kept, object_code  # noqa: E402
 from trainkit.kernels.jit.object_loader import linker  # noqa: E402
@@ -174,6 +175,22 @@ def test_a_changed_file_or_import_is_other_text(tmp_path, monkeypatch):
     assert digest() == before
     digests._source.cache_clear()
     digests.source_digest.cache_clear()
+
+
+@pytest.mark.parametrize(("name", "is_another"), [("PAGE", True), ("KEPT_BYTES", False)])
+def test_the_digest_follows_numbers_of_the_cost_model(tmp_path, monkeypatch, name, is_another):
+    line = "from trainkit.core.cpu.cost_model import (\n    CACHE_LINE,\n    PAGE,\n)\n"
+    (tmp_path / "x.py").write_text(line)
+    monkeypatch.setattr(digests, "_FOLDER", tmp_path)
+    digests.source_digest.cache_clear()
+    digests._source.cache_clear()
+    before = digests.source_digest("x")
+    monkeypatch.setattr(cost_model, name, 2 * getattr(cost_model, name))
+    digests.source_digest.cache_clear()
+    digests._source.cache_clear()
+    assert (digests.source_digest("x") != before) == is_another
+    digests.source_digest.cache_clear()
+    digests._source.cache_clear()
 
 
 def test_text_that_can_not_be_read_is_no_failure(monkeypatch, kernels):

@@ -23,15 +23,15 @@ from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.parallel import PART_BYTES, ParallelLoops, in_parallel
 from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, THIRD_CACHE
 from trainkit.core.process.side_work import give_way
 from trainkit.kernels.jit import numpy_inner_loops
 from trainkit.kernels.jit.python_entry import ALIGNED, IN_ROWS
 from trainkit.kernels.threads.thread_pool import MOST_PARTS, thread_pool
 
-EMBEDDED_BYTES = 256
+EMBEDDED_BYTES = 4 * CACHE_LINE
 """Constants up to this size stand in the code; larger ones are given to each call."""
-RELEASE_BYTES = 1 << 22
+RELEASE_BYTES = THIRD_CACHE // 2
 """Code that moves or multiplies more than this lets other threads of Python run meanwhile."""
 _UNIT = CACHE_LINE
 """Elements, as a multiple of which long loops are shared out: whole lines, whatever the dtype."""

@@ -20,7 +20,7 @@ from trainkit.compiler.ir import Elementwise, Number, View
 from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.llvm_functions import emitted, is_exact, literal, type_of
 from trainkit.compiler.llvm.module import ModuleText
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.jit.numpy_inner_loops import (
     DATA,

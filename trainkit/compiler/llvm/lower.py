@@ -30,9 +30,10 @@ from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.loops import Dims, coalesced, spread_strides
 from trainkit.compiler.schedule.rows import first_inside
 from trainkit.compiler.sizes import UnknownSize
+from trainkit.core.cpu.cost_model import LINE_FLOATS
 from trainkit.kernels.threads.part_functions import array_words
 
-_WIDEST_ROW = 64
+_WIDEST_ROW = 4 * LINE_FLOATS
 """Elements of a row of integers that a product keeps in registers."""
 
 

@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from trainkit.compiler.ir import Buffer, Loop, Step, View, results_of, sources_of
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PART_NANOSECONDS
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, PART_NANOSECONDS, THIRD_CACHE
 
-FEWEST_BYTES = 1 << 23
+FEWEST_BYTES = THIRD_CACHE
 """What loops must read and write for several threads to pay. The weights of small models stay in
 the cache of one core, and sharing them out to two made their steps slower."""
 PART_BYTES = int(PART_NANOSECONDS / BYTE_NANOSECONDS)

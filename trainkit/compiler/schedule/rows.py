@@ -11,14 +11,16 @@ import math
 
 from trainkit.compiler.ir import Buffer, Loop, Reduction, Step, View, results_of
 from trainkit.compiler.schedule import parallel
+from trainkit.core.cpu.cost_model import CACHED_BYTES, FIRST_CACHE, LINE_FLOATS
 
-FEWEST_BYTES = 1 << 17
-"""Smaller results are in the cache anyway, and one long loop is faster than many short ones."""
-FEWEST_ELEMENTS = 32
+FEWEST_BYTES = CACHED_BYTES // 2
+"""Smaller results are in the cache anyway, beside what they are computed from, and one long loop is
+faster than many short ones."""
+FEWEST_ELEMENTS = 2 * LINE_FLOATS
 """Of a row, for the same reason."""
-MOST_BYTES = 1 << 14
+MOST_BYTES = FIRST_CACHE // 2
 """Of a row; it has to fit into the nearest cache beside what it is computed from."""
-_MOST_ENDS = 8
+_MOST_ENDS = FEWEST_BYTES // MOST_BYTES
 """Reductions in one loop, each of which may need a row on the stack."""
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
+from trainkit.core.cpu.cost_model import FIRST_CACHE, SECOND_CACHE, THIRD_CACHE
+
 _NAMED = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
 _CPUINFO = "/proc/cpuinfo"
-CACHE_LINE = 64
-"""Bytes of a line of a cache."""
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
-_USUAL = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
-"""Bytes of caches where nobody says: what most processors have at least."""
+_USUAL = {1: FIRST_CACHE, 2: SECOND_CACHE, 3: THIRD_CACHE}
 _LEAST = {1: 32 << 10, 2: 128 << 10, 3: 512 << 10}
 _MOST = {1: 1 << 20, 2: 128 << 20, 3: 4 << 30}
 """What is less or more than these, as some virtual machines say, is not believed."""

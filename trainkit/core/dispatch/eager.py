@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices, dtypes, shapes, tensor
+from trainkit.core.cpu.cost_model import CALL_FLOATS
 from trainkit.core.dispatch import native, trace_state
 from trainkit.core.dispatch.facets import COMMON, FLOATS, PRODUCT
 from trainkit.core.tensor import LARGE, Tensor, keep_input
@@ -40,7 +41,7 @@ _HALVES = frozenset(d.dtype for d in dtypes.HALVES)
 _FLOAT_DTYPES = frozenset(d.dtype for d in dtypes.ALL if d.is_differentiable) - _HALVES
 
 
-MOST_BY_DOT = 4096
+MOST_BY_DOT = CALL_FLOATS
 """Elements of a matrix up to which `dot`'s shorter way to the call of BLAS counts."""
 
 WIDE: list[Callable[..., Any]] = []

@@ -11,7 +11,9 @@ from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-LARGE_BYTES = 1 << 18
+from trainkit.core.cpu.cost_model import CACHED_BYTES
+
+LARGE_BYTES = CACHED_BYTES
 """Arrays from this size on are counted: smaller ones are not worth the time to look at them."""
 NEW_BYTES = 1 << 25
 """So much has to be new for a collection to be worth its time, tens of milliseconds."""

@@ -3,7 +3,8 @@
 A thread that computes in Python holds the interpreter's lock for its whole switch interval each
 time the program lets go of it, and a step lets go of it at each large operation: a step of a
 thousand of those took seconds. So work here takes short turns, and between them leaves the lock
-alone for longer than a turn: at most a quarter of the program's time is lost to it.
+alone for as long: at most half of the program's time is lost to it, and for no longer than is
+needed, as the program is slow until the work is done.
 
 A compiler works without that lock, for longer than a turn. Where all cores are busy with steps, it
 would take half of one, and steps would take twice as long; so threads here have a lower priority.
@@ -26,9 +27,7 @@ from collections.abc import Callable, Iterable
 from trainkit.core.process import forks
 
 TURN_SECONDS = 0.001
-"""The lock is held for about so long at a time."""
-PAUSE_SECONDS = 0.003
-"""And left alone for so long after it."""
+"""The lock is held for about so long at a time, and left alone for as long."""
 NICENESS = 5
 """By so much the niceness of these threads is above that of the program.
 
@@ -99,7 +98,7 @@ def give_way() -> None:
         Ended: the program ends.
     """
     if time.perf_counter() > _TURN.until:
-        if _EXIT.wait(PAUSE_SECONDS):
+        if _EXIT.wait(TURN_SECONDS):
             raise Ended
         _TURN.until = time.perf_counter() + TURN_SECONDS
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trainkit.core.cpu.cost_model import UNCACHED_BYTES
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.dispatch.facets import IF_ALIKE, INVOLUTION, UNCHANGED, Unit
@@ -102,7 +103,7 @@ def prune(graph: Graph) -> Graph:
     return rebuild(graph, lambda new, node, inputs: None)
 
 
-MOST_CONSTANT_BYTES = 1 << 20
+MOST_CONSTANT_BYTES = UNCACHED_BYTES
 """Larger constants are better computed than stored."""
 
 

@@ -19,6 +19,7 @@ from trainkit.compiler.generalized import Generalizer, SizeRange
 from trainkit.compiler.ir import Unsupported, is_filled
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode
 from trainkit.compiler.sizes import UnknownSize
+from trainkit.core.cpu.cost_model import MOST_BYTES
 from trainkit.core.process.side_work import give_way
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node
 from trainkit.graph.ir.passes import copied, finished, rebuilt_frame, source_copied
@@ -37,8 +38,6 @@ _NUMBERS = re.compile(r"0x[0-9A-FHKLMR]+|\d+|\\[0-9A-F]{2}")
 """In LLVM's language; also the bytes of numbers that are constants."""
 _CONSTANT = re.compile(r"^@\S+ = private constant .*\n", re.MULTILINE)
 """A line that has the bytes of one: a size that another constant equals by chance has none."""
-_MOST_BYTES = 1 << 31
-"""Of an input at the largest size of a range, whose stand-in is address space without memory."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ class GeneralFusion:
         size_of_axis = dict(zip(self._axes, sizes, strict=True))
         return all(
             _bytes(x, [size_of_axis.get((input_index, axis), n) for axis, n in enumerate(x.shape)])
-            <= _MOST_BYTES
+            <= MOST_BYTES  # the stand-in of an input is address space without memory
             for input_index, x in enumerate(self._graph.inputs)
         )
 

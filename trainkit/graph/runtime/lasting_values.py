@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from trainkit.core.cpu.cost_model import CACHED_FLOATS
 from trainkit.core.dispatch.facets import ELEMENTWISE, WHOLE_KERNEL, Absent, Semantics
 from trainkit.core.dtypes import HALVES, string
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
@@ -24,7 +25,7 @@ from trainkit.ops.math.elementwise import _cast
 
 Array = Any
 
-MOST_ELEMENTS = 1 << 16
+MOST_ELEMENTS = CACHED_FLOATS
 """Of a result, so that what is kept is small beside the weights, but for weights that are cast."""
 FEWEST_NODES = 4
 """Fewer are done in the time that it takes to look at the weights."""

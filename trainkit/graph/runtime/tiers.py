@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MODULES = sys.modules
 _XP_OF = devices.XP_OF
 
-START_SECONDS = 0.05
+START_SECONDS = kernel_family.SWITCH_SECONDS / 2
 """Time spent in a program after which its loops are compiled, in the background."""
 _NODE_SECONDS: dict[tuple[str, bool], float] = {}
 """By the names of functions, and whether sizes are unknown: how long compiling took for each node

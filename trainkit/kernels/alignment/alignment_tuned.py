@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import FUNCTION_NANOSECONDS
 from trainkit.kernels.jit.kernel_family import FLOAT_SUFFIXES, FUNCTION_SECONDS, Family, owned
-from trainkit.kernels.threads.thread_pool import FUNCTION_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

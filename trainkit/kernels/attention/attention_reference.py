@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import THIRD_CACHE
 from trainkit.kernels.matmul.matmul_gpu import matmul
 
 Array = Any
 Piece = tuple[Array, ...]
 
-MOST_SCORES = 1 << 22
-"""How many scores are there at a time, if a single sample has no more."""
+MOST_SCORES = THIRD_CACHE // 8
+"""How many scores are there at a time, if a single sample has no more: as many of float64 as the
+third cache holds."""
 
 
 def _pieces(xp: Any, q: Array, k: Array) -> list[slice]:

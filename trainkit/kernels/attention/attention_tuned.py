@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import PRODUCT_NANOSECONDS
 from trainkit.kernels.attention.attention_room import room_shape
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import PARTS_EACH, shared
 
 Array = Any
 

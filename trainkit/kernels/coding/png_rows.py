@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.kernels.jit import kernel_family
 
 Array = Any
@@ -20,8 +21,6 @@ PNG_ROWS = kernel_family.Family(
 
 NONE, LEFT, ABOVE, MEAN, NEAREST = range(5)
 """The filters of a row; the last is Paeth's: left, above or the corner between them."""
-_FEW = 64
-"""With fewer bytes a diagonal is not worth its calls."""
 
 
 def unfiltered(lines: Array, step: int) -> Array:
@@ -54,7 +53,7 @@ def _plain(lines: Array, step: int) -> Array:
     kinds = lines[:, 0]
     if not (kinds >= MEAN).any():
         _by_rows(kinds, values, decoded, step)
-    elif min(rows, pixels) * step < _FEW:
+    elif min(rows, pixels) * step < CACHE_LINE:  # such diagonals are not worth their calls
         _by_bytes(kinds, values, decoded, step)
     else:
         _by_diagonals(kinds, values, decoded, step)

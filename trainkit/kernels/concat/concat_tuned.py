@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, LINE_FLOATS
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared, thread_pool
+from trainkit.kernels.threads.thread_pool import shared, thread_pool
 
 Array = Any
 
@@ -17,9 +18,6 @@ _F32 = np.dtype(np.float32)
 COPIED_ROWS = kernel_family.Family(
     "copied_rows", "concat.concat_compiled", "copied_rows", exact=True
 )
-
-_SHORTEST = 16
-"""Numbers of a row below which a copy of its own takes longer than one number after the other."""
 
 
 def concatenate(*xs: Array, axis: int) -> Array | None:
@@ -81,7 +79,8 @@ def _is_served(arrays: Sequence[Array], axis: int) -> bool:
 
 def _kernel(rows: int, lengths: Sequence[int]) -> Any:
     """The kernel for rows of such lengths, `None` where it does not pay."""
-    if not rows or min(lengths) < _SHORTEST:
+    # a copy of a shorter row takes longer than one number after the other
+    if not rows or min(lengths) < LINE_FLOATS:
         return None
     nbytes = 8 * rows * sum(lengths)
     return COPIED_ROWS.find((), nbytes * kernel_family.BYTE_SECONDS)

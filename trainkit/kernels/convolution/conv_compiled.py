@@ -12,7 +12,7 @@ import numpy as np
 from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, CACHED_FLOATS, COPIED_COLUMN
 from trainkit.kernels.convolution.conv_microkernels import (
     clear_floats,
     copy_floats,
@@ -32,11 +32,6 @@ _LINES = float32[:, :, ::1]
 _TABLE = int64[:, ::1]
 _LANES = tiling(1)[2]
 _F32 = np.float32
-_PACKED = 1 << 16
-"""Weights of which packing takes no longer than a helper takes to come."""
-_FEWEST_READERS = 8
-"""Tiles that read the same gradients, or blocks of filters the same inputs, from which on these are
-copied side by side: no two of their lines take each other's place in the first cache then."""
 
 
 @compiled(parallel=False)
@@ -244,7 +239,8 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         at, to, runs, chunks, counts, numbers, low, factor, shift, residual, limits,
     ):  # fmt: skip
         group, splits, each, left, fill, pack = numbers[1:]
-        pieces = 1 + packed.size // _PACKED
+        # Weights that are cached are packed before a helper has come.
+        pieces = 1 + packed.size // CACHED_FLOATS
         together = pool if pieces > 1 else 0
         if pack == 1:
             spread(together, pieces, _pack_part, (kernel[0], offsets, blocks, packed))
@@ -372,7 +368,7 @@ def _weights_part(
                         # them to make up for a copy. What a shorter block in between has beyond its
                         # end is the next one's, and not stored.
                         is_packed = by_channel == 0 and (
-                            blocks[block_1 - 1, 2] < width or tile_1 - tile_0 >= _FEWEST_READERS
+                            blocks[block_1 - 1, 2] < width or tile_1 - tile_0 >= COPIED_COLUMN
                         )
                         by_block = 4 * width * some * (i1 - i0) * points
                         if is_packed:
@@ -393,8 +389,10 @@ def _weights_part(
                         for tile in range(tile_0, tile_1):
                             where = 8 * tile_rows * tile
                             rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
+                            # Side by side no two lines of inputs take each other's place in the
+                            # first cache.
                             is_copied = by_channel == 0 and (
-                                block_1 - block_0 >= _FEWEST_READERS and _lie_side_by_side(rows_at)
+                                block_1 - block_0 >= COPIED_COLUMN and _lie_side_by_side(rows_at)
                             )
                             for b in range(block_0, block_1):
                                 block_grads = g_0 + blocks[b, 1]

@@ -16,7 +16,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import CACHED_FLOATS, KEPT_BYTES, LINE_FLOATS
 from trainkit.core.cpu.processor import cache_bytes
+from trainkit.core.shapes import CALLS
 from trainkit.kernels.jit.register_tiles import weight_rows
 from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.threads import pools
@@ -27,17 +29,13 @@ T = TypeVar("T")
 Pair = tuple[int, int]
 Sizes = tuple[int, ...]
 
-CHUNK = 1024
-"""Numbers of a window that are summed at a time: their weights for 64 filters take 256 KiB."""
-SHORT_RUN = 32
+CHUNK = CACHED_FLOATS // 64
+"""Numbers of a window that are summed at a time: their weights for 64 filters stay in the cache."""
+SHORT_RUN = 2 * LINE_FLOATS
 """With fewer channels, offsets that lie side by side are one run, however long, and for gradients
 by the kernel images are copied with their padding."""
 PIXELS = 128
 """Pixels that make up for reading all weights, from wherever."""
-PLANS, SMALL_PLANS = 128, 4096
-"""Plans that are kept: 16 bytes for each pixel of an image or of a group of small ones."""
-SMALL_IMAGE = 1024
-"""Pixels up to which plans are small: texts and series have one for each length and layer."""
 
 
 class Geometry(NamedTuple):
@@ -224,22 +222,30 @@ def _line_map(sizes: Sizes, padded: Sizes, before: Sizes) -> Array:
 
 
 class PlanCache(Generic[T]):
-    """A function that makes plans, of which many of small images are kept and few of large ones."""
+    """A function that makes plans, of which many of small images are kept and few of large ones.
+
+    Texts and series have a plan for each length and layer, and tables of large images would take
+    gigabytes; so images up to each power of two of pixels have a cache of their own.
+    """
 
     def __init__(self, plan: Callable[[Geometry], T]) -> None:
-        self._small, self._large = lru_cache(SMALL_PLANS)(plan), lru_cache(PLANS)(plan)
+        self._plan = plan
+        self._caches: dict[int, Any] = {}
         functools.update_wrapper(self, plan)
 
     def __call__(self, g: Geometry) -> T:
-        # Two caches, as one of a single length would either forget plans of texts, one for each
-        # length, or keep gigabytes of tables of large images.
-        pixels = max(math.prod(g.sizes), math.prod(g.out))
-        return (self._small if pixels <= SMALL_IMAGE else self._large)(g)
+        octave = max(math.prod(g.sizes), math.prod(g.out)).bit_length()
+        cache = self._caches.get(octave)
+        if cache is None:
+            count = KEPT_BYTES // 4 // (16 << octave)  # a plan takes 16 bytes for each pixel
+            cache = lru_cache(max(1, min(count, CALLS)))(self._plan)
+            self._caches[octave] = cache
+        plan: T = cache(g)
+        return plan
 
     def cache_clear(self) -> None:
         """Forget all plans."""
-        self._small.cache_clear()
-        self._large.cache_clear()
+        self._caches.clear()
 
 
 # ------------------------------------------------------------------ pixels

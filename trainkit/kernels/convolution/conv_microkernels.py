@@ -13,7 +13,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import CACHED_BYTES, LINE_FLOATS
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.convolution.sliding_windows import Windows, placed, reach
 from trainkit.kernels.matmul.matmul_gpu import matmul
@@ -24,14 +25,12 @@ windows_cuda = DeferredModule("trainkit.kernels.convolution.windows_cuda")
 
 Array = Any
 
-COLUMN_BYTES = 1 << 18
+COLUMN_BYTES = CACHED_BYTES
 """Columns are made for so many images at a time that they take about this much memory.
 
 That is in the second cache of every processor; where it is not, convolutions take up to 1.5 times
 as long. It decides on roundings, so it is the same everywhere.
 """
-_SHORT_RUN = 16
-"""Numbers that lie side by side in a row of windows: fewer are copied faster column by column."""
 
 
 def _sum_dtype(xp: Any, dtype: Any) -> Any:
@@ -73,7 +72,8 @@ def _columns(xp: Any, w: Windows, windows: Array, group: slice) -> Array:
     view = windows[..., group]
     rows = view.shape[0] * math.prod(w.out)
     inside = view.shape[-1]
-    if xp is np and not _is_pointwise(w) and _run(w, inside, windows.shape[-1]) < _SHORT_RUN:
+    is_short = _run(w, inside, windows.shape[-1]) < LINE_FLOATS
+    if xp is np and not _is_pointwise(w) and is_short:
         # Copied by columns, each copy runs along the image, which is long where windows are narrow.
         # The transpose is a view, and BLAS takes either order.
         axes = range(view.ndim)

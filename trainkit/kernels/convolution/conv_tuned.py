@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import UNCACHED_FLOATS
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution import (
     conv_layout,
@@ -53,9 +54,6 @@ _F32, _BF16 = np.dtype(np.float32), bfloat16.dtype
 WEIGHTS = kernel_family.Family("conv_weights", "convolution.conv_compiled", "weights")
 
 
-_WIDE_PRODUCT = 1 << 18
-"""Weights from which on the gradient by a kernel of one element is left to products: these lay the
-input side by side for each block of filters, which smaller ones do not make up for."""
 _EXPONENT = np.uint16(0x7F80)
 
 _RESULT_WAYS = winograd_tuned, phases_tuned, few_filters_tuned
@@ -327,8 +325,9 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.kernel_gradient(w, x, g, seconds)
-    # Of bfloat16 products take half of the time whatever their size.
-    is_product = x.dtype is not _F32 or channels * filters >= _WIDE_PRODUCT
+    # Products lay the input side by side for each block of filters, which few weights do not make
+    # up for. Of bfloat16 they take half of the time whatever their size.
+    is_product = x.dtype is not _F32 or channels * filters >= UNCACHED_FLOATS
     if groups == 1 and w.pointwise and is_product:
         grads = kernel_family.owned(g).reshape(-1, filters)
         gradient = _multiply(_pixels_seen(w, x).T, grads, dtype=_F32)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
 from trainkit.core.shapes import CALLS
@@ -19,7 +20,7 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

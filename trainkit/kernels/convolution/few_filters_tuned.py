@@ -28,13 +28,12 @@ Array = Any
 Sizes = tuple[int, ...]
 
 _F32 = np.dtype(np.float32)
-_LONGEST_BLOCK = 4
 
 
 @lru_cache(maxsize=1024)
 def block_of(window: Sizes, filters: int) -> Sizes:
     """Lines and points of the windows that are made at once: such that take the fewest products."""
-    sizes = range(1, _LONGEST_BLOCK + 1)
+    sizes = range(1, math.isqrt(LANES) + 1)  # a block of one filter is a square at most
     blocks = [(r, s) for r in sizes for s in sizes if r * s * filters <= LANES]
     return min(blocks, key=lambda block: (_rows_each(window, block), block), default=(1, 1))
 

@@ -13,29 +13,25 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, THIRD_CACHE
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import bfloat16_pairs
 from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.jit.register_tiles import block_columns
 from trainkit.kernels.matmul import half_product_tuned
 
 Array = Any
 Sizes = tuple[int, ...]
 
 _BF16, _BITS, _F32 = bfloat16.dtype, np.dtype(np.uint16), np.dtype(np.float32)
-_PIECE_BYTES = 1 << 22
-"""About so much of the windows is copied at a time: what the second cache almost holds."""
-_MOST_BYTES = 1 << 26
+_PIECE_BYTES = THIRD_CACHE // 2
+"""About so much of the windows is copied at a time."""
+_MOST_BYTES = 8 * THIRD_CACHE
 """The windows of one image may take so much; those of larger ones are left to direct sums."""
-_RUN_NANOSECONDS, _NANOSECONDS = 6.0, 0.07
-"""What a copy takes for a run of neighbours, and for a number in it."""
-_SAVED_NANOSECONDS = 0.011
-"""What a product saves beside direct sums for a number of a window and a filter."""
-
-
-_FEWEST_FILTERS = 32
-"""With fewer much of the tiles of products is empty."""
+_RUN_NANOSECONDS = 6.0
+"""What a copy takes for a run of neighbours, whatever its length."""
 
 
 def serves(w: Windows, batch: int, channels: int, filters: int) -> bool:
@@ -47,11 +43,14 @@ def serves(w: Windows, batch: int, channels: int, filters: int) -> bool:
         channels: of the images.
         filters: what is made of a window.
     """
-    if not bfloat16_pairs.has_bfloat16_pairs() or not batch or filters < _FEWEST_FILTERS:
+    if not bfloat16_pairs.has_bfloat16_pairs() or not batch:
+        return False
+    if filters < block_columns():  # much of the tiles of products is empty
         return False
     neighbours = channels * (w.window[-1] if w.dilation[-1] == 1 else 1)
-    copy = _RUN_NANOSECONDS / neighbours + _NANOSECONDS
-    return copy < _SAVED_NANOSECONDS * filters and _image_bytes(w, channels) <= _MOST_BYTES
+    copy = _RUN_NANOSECONDS / neighbours + 2 * BYTE_NANOSECONDS
+    saved = PRODUCT_NANOSECONDS / 2 * filters  # beside direct sums, for a number of a window
+    return copy < saved and _image_bytes(w, channels) <= _MOST_BYTES
 
 
 def _image_bytes(w: Windows, channels: int) -> int:

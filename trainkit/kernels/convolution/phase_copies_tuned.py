@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 Sizes = tuple[int, ...]

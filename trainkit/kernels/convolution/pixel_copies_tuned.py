@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import (
-    BYTE_NANOSECONDS,
-    FEWEST_COPIED,
-    shared,
-    thread_pool,
-)
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED, shared, thread_pool
 
 Array = Any
 

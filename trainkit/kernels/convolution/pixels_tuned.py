@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import PRODUCT_NANOSECONDS
 from trainkit.core.shapes import CALLS
 from trainkit.kernels.convolution import conv_layout
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
@@ -20,7 +21,7 @@ from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
-from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

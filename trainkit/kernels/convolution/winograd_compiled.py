@@ -19,6 +19,7 @@ import numpy as np
 from numba import float32, int64, prange, uint16, void
 from numba.core.types import UniTuple
 
+from trainkit.core.cpu.cost_model import FIRST_FLOATS
 from trainkit.kernels.convolution import winograd_sizes
 from trainkit.kernels.convolution.conv_microkernels import turn_square
 from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, SPAN, STEP
@@ -43,9 +44,9 @@ _IMAGES = {4: float32[:, :, :, ::1], 2: uint16[:, :, :, ::1]}
 _WEIGHTS = float32[:, :, ::1]
 _FLAT, _TABLE = float32[::1], float32[:, ::1]
 _OFFSETS = 9
-_PIECE = 64
+_PIECE = 4 * LINE
 """Channels whose weights are transformed at a time."""
-_JOINED = 4096
+_JOINED = FIRST_FLOATS // 2
 """Sums that stay in the first cache while those of all shares are added to them."""
 
 

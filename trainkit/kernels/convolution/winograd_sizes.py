@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 
 STEP = 4
 """Results of a tile along an axis."""

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import PRODUCT_NANOSECONDS, UNCACHED_FLOATS
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
+from trainkit.kernels.convolution.conv_layout import PIXELS
 from trainkit.kernels.convolution.pixels_tuned import LANES
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.convolution.transform_costs import TILE_GRADIENTS, TILES, Costs
@@ -22,7 +24,7 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import PARTS_EACH, PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import PARTS_EACH, shared
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -42,10 +44,6 @@ LEAST_WORK = 1 << 22
 """Multiplications of direct sums below which these are made."""
 _FEWEST_TILES, _MOST_TILES = 24, 96
 """Of a strip: fewer read all weights too often, and more leave the cache."""
-_FEW_TILES = 128
-"""So many are one strip, where many weights would have to be read again for each."""
-_SHARED_SUMS = 1 << 18
-"""Sums of products of a share of the tiles, at most: half of a usual second cache."""
 _SHARE_TILES = 4 * _MOST_TILES
 """Tiles of a share, at least: adding up its sums takes a thirtieth then."""
 
@@ -125,7 +123,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     images = _planes_of(x), _planes_of(g)
     rows, vectors, lanes = tiling(times)
     # Sums of all planes of a window that leave the cache are made one plane after the other.
-    fits = _sums_size(depth * channels, filters, vectors * lanes) <= _SHARED_SUMS
+    fits = _sums_size(depth * channels, filters, vectors * lanes) <= UNCACHED_FLOATS
     planes_each = depth if fits else 1
     for first in range(0, depth, planes_each):
         before = tuple(pair[0] for pair in w.pads)
@@ -177,7 +175,7 @@ def _shares(tiles: int, sums: int) -> int:
     Threads that share a strip wait for one another twice for each, and read what the others have
     transformed; so few weights as have their sums in the cache are summed apart, and added up once.
     """
-    if sums > _SHARED_SUMS or tiles < 2 * _SHARE_TILES:
+    if sums > UNCACHED_FLOATS or tiles < 2 * _SHARE_TILES:
         return 1
     # a power of two, so that two threads have as many of them as four
     return min(pools.MATRIX_SHARES, 1 << (tiles // _SHARE_TILES).bit_length() - 1)
@@ -202,7 +200,8 @@ class _Division(NamedTuple):
 def _division(tiles: int, channels: int, width: int, blocks: int, rows: int) -> _Division:
     """So that a strip stays in the cache, and every thread has two tasks where it can."""
     threads = pools.compute_threads()
-    if tiles <= _FEW_TILES and (tiles <= _FEWEST_TILES or blocks >= min(threads, 4)):
+    # One strip where many weights would have to be read again for each.
+    if tiles <= PIXELS and (tiles <= _FEWEST_TILES or blocks >= min(threads, 4)):
         return _Division(tiles, blocks, blocks, alone=True)
     strip = min(tiles, _strip(4 * PRODUCTS * (row_size(channels) + width), rows))
     if threads > 1:

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CACHED_FLOATS, CALL_FLOATS
 from trainkit.core.dtypes import bfloat16
-from trainkit.kernels.jit.array_kernel import FEWEST_EXACT, ArrayKernel
+from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
 _F32 = np.dtype(np.float32)
-PARALLEL = 1 << 16
+PARALLEL = CACHED_FLOATS
 """About so many elements are worth a second thread.
 
 Fewer are left to the plain versions where these are fused in graphs, which have the bits of eager
@@ -29,7 +30,7 @@ def _kernel(name: str, takes: str, fewest: int = 1, exact: bool = False) -> Arra
     return ArrayKernel(name, file, name, takes, fewest=fewest, exact=exact)
 
 
-def _exact(name: str, takes: str, fewest: int = FEWEST_EXACT) -> ArrayKernel:
+def _exact(name: str, takes: str, fewest: int = CALL_FLOATS) -> ArrayKernel:
     """One that does what NumPy does in a single pass."""
     return _kernel(name, takes, fewest, exact=True)
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CALL_FLOATS, FIRST_FLOATS
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import target
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
 _FILE = "elementwise.half_casts_compiled"
 _BF16, _F16, _F32 = bfloat16.dtype, np.dtype(np.float16), np.dtype(np.float32)
-FEWEST, _FEWEST_OF_BFLOAT16 = 1 << 11, 1 << 14
+FEWEST, _FEWEST_OF_BFLOAT16 = CALL_FLOATS // 2, 2 * FIRST_FLOATS
 """Elements from which on the kernel pays: of float16, which NumPy converts slowly, fewer."""
 _KERNELS = {
     (_F32, _BF16): Family("bfloat16_narrow", _FILE, "narrow_to_bfloat16", exact=True),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, PAGE
 from trainkit.core.dispatch.eager import WIDE
 from trainkit.core.process import side_work
 from trainkit.core.shapes import CALLS
@@ -22,11 +23,11 @@ from trainkit.kernels.jit.kernel_library import address_of
 from trainkit.kernels.jit.numpy_inner_loops import DATA, available, built_in, loop_of
 from trainkit.kernels.jit.object_loader import linker
 from trainkit.kernels.threads.pool_code import library_prefix, pool_text
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared, thread_pool
+from trainkit.kernels.threads.thread_pool import shared, thread_pool
 
 Array = Any
 
-_UNIT = 1024
+_UNIT = PAGE // 4
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _BYTES_HEAD = bytes.__basicsize__ - 1
 """Where the content of a `bytes` object begins."""

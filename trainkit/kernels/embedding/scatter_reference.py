@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import CALL_FLOATS
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.threads import pools
 
@@ -20,9 +21,6 @@ Array = Any
 
 _NUMBERS = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 _ATOMIC = {"add": _NUMBERS | {"float16"}, "maximum": _NUMBERS, "minimum": _NUMBERS}
-
-_FEWEST_PICKS = 4096
-"""Numbers that an index picks for which their positions are worth the passes that make them."""
 
 
 def scatter_at(xp: Any, name: str, out: Array, index: Any, values: Array) -> None:
@@ -68,8 +66,8 @@ def all_inside(ids: Array, count: int) -> bool:
 def _flat_positions(out: Array, index: Any) -> Array | None:
     """Where the numbers that an index picks stand among all of `out`, in the shape of the picks.
 
-    `None` for few, for other indices than integers of the first axes, and for those outside of
-    their axis, which NumPy has an error for.
+    `None` for few, which are not worth the passes that make them, for other indices than integers
+    of the first axes, and for those outside of their axis, which NumPy has an error for.
     """
     parts = [np.asarray(part) for part in (index if isinstance(index, tuple) else (index,))]
     if any(part.dtype.kind not in "iu" for part in parts) or not out.size:
@@ -77,7 +75,7 @@ def _flat_positions(out: Array, index: Any) -> Array | None:
     if not out.flags.c_contiguous or len(parts) > out.ndim:
         return None
     inner_dims = out.shape[len(parts) :]
-    if max(part.size for part in parts) * math.prod(inner_dims) < _FEWEST_PICKS:
+    if max(part.size for part in parts) * math.prod(inner_dims) < CALL_FLOATS:
         return None
     positions: Array = np.int64(0)
     for axis, part in enumerate(parts):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CALL_FLOATS
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads.pools import MATRIX_SHARES
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
@@ -24,7 +25,7 @@ LINES, COLUMNS, REAL_LINES, INVERSE_REAL_LINES = (
     Family(f"fourier_{name}", "fourier.fft_compiled", name)
     for name in ("lines", "columns", "real_lines", "inverse_real_lines")
 )
-FEWEST = 1 << 9
+FEWEST = CALL_FLOATS // 8
 """Numbers of an array from which on a call of a kernel takes less than one of NumPy's."""
 
 

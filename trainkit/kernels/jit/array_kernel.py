@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.dispatch.facets import Tuned
 from trainkit.kernels.jit.kernel_family import (
     BYTE_SECONDS,
     FUNCTION_SECONDS,
-    SMALLEST_SECONDS,
+    STEP_SECONDS,
     Family,
     owned,
 )
 from trainkit.kernels.jit.kernel_library import lies_here
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
-FEWEST_EXACT = 1 << 12
-"""Fewer elements NumPy passes over once in less time than it takes to call a kernel."""
 _LIKE = "{x}.dtype is kind and {x}.shape == shape"
 _NUMBERS = "owned({x}).reshape(-1)"
 _OR_NONE = "{x} is None or {x}.dtype is kind"
@@ -98,7 +97,7 @@ class ArrayKernel(Family):
             measured by one thread.
         asked: elements from which on an operation asks, if that is more. Where no kernels came
             compiled, it does not ask for those on which the plain version spends less than
-            `SMALLEST_SECONDS` either.
+            `STEP_SECONDS` either.
         exact: it gives the bits of the plain version.
         functions: how many special functions of an element it computes.
         shares: how many parts sums over rows are made in; a fixed number, so that any machine gives
@@ -127,7 +126,7 @@ class ArrayKernel(Family):
         # Plain versions have eight passes or so over all of them.
         plain = 8 * BYTE_SECONDS * moved + FUNCTION_SECONDS * functions
         # Fewer elements don't count where nothing is compiled: asking would be in vain.
-        counted = 1 if lies_here() else math.ceil(SMALLEST_SECONDS / plain)
+        counted = 1 if lies_here() else math.ceil(STEP_SECONDS / plain)
         self.fewest = max(fewest, asked, counted)
         self._facts = {
             "plain": plain,

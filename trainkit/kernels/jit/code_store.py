@@ -3,7 +3,7 @@
 A file is named after a digest of all that its content depends on, so what is there never has to be
 replaced, and any number of processes may read and write at a time. It begins with a digest of its
 name and its code: a file that is torn, damaged or renamed is none. Files that have served nobody
-for longest are deleted once all of them take more than `MOST_BYTES`.
+for longest are deleted once all of them take more than `KEPT_BYTES`.
 
 What is read here is run, so it is read only from a folder that none but root, the user of this
 process and the user whom `TRAINKIT_CACHE_OWNER` names can change (`core/files/trusted_folders.py`).
@@ -18,15 +18,12 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
+from trainkit.core.cpu.cost_model import KEPT_BYTES
 from trainkit.core.files.trusted_folders import TrustedFolder
 from trainkit.kernels.jit.digests import digest_of
 
-MOST_BYTES = 1 << 28
-"""How much one folder of code may hold."""
 _DIGEST_BYTES = 64
 _SUFFIX = ".o"
-_TRIMS = 16
-"""So many times the sizes of all files are asked for while a process writes `MOST_BYTES`."""
 _TOUCHED_SECONDS = 86_400
 """How old the date of a file has to be for its use to be noted."""
 
@@ -118,9 +115,9 @@ def read_code(digest: str, until: float = math.inf) -> bytes | None:
         with os.fdopen(fd, "rb") as file:
             facts = os.fstat(fd)
             # The size is looked at before anything is read: a huge file is not ours.
-            if facts.st_mtime > until or facts.st_size > MOST_BYTES:
+            if facts.st_mtime > until or facts.st_size > KEPT_BYTES:
                 return None
-            data = file.read(MOST_BYTES)
+            data = file.read(KEPT_BYTES)
             code = data[_DIGEST_BYTES:]
             if not code or _header(digest, code) != data[:_DIGEST_BYTES]:
                 return None
@@ -202,8 +199,8 @@ def _is_trim_due(path: str, size: int) -> bool:
     asks at its first file and then now and then: the folder holds more than it may by what each of
     those that write writes in between.
     """
-    written = _written.get(path, MOST_BYTES) + size
-    is_due = written > MOST_BYTES // _TRIMS
+    written = _written.get(path, KEPT_BYTES) + size
+    is_due = written > KEPT_BYTES // 4
     _written[path] = 0 if is_due else written
     return is_due
 
@@ -216,12 +213,12 @@ def _trim(folder: TrustedFolder, keep: str) -> None:
         if name.endswith(_SUFFIX)
     )
     total = sum(size for _, size, _ in files)
-    if total <= MOST_BYTES:
+    if total <= KEPT_BYTES:
         return
     # Down to three quarters, so that not each further file has the whole folder listed and sorted
     # in order to delete one.
     for _, size, name in files:
-        if total <= MOST_BYTES * 3 // 4:
+        if total <= KEPT_BYTES * 3 // 4:
             return
         if name != keep:
             folder.remove_file(name)

@@ -1,6 +1,7 @@
 """Names made of content, as of what a kernel is compiled from: its file, and those it imports.
 
-Of files outside of `kernels` only the tracer of formulas counts, which says what text they become.
+Of files outside of `kernels` the tracer of formulas counts, which says what text they become; of
+the cost model those numbers count that are imported, as they are compiled in.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from trainkit.core.cpu import cost_model
+
 _FOLDER = Path(__file__).parents[1]
 _TRACER = "core.dispatch.formulas"
 """A module above `kernels`, on which kernels that are written from formulas depend too."""
-_IMPORTED = re.compile(
-    r"^from trainkit\.kernels\.([\w.]+) import (?:\(([^)]*)\)|([^(\n]*))", re.MULTILINE
-)
+_NAMES = r"(?:\(([^)]*)\)|([^(\n]*))"
+_IMPORTED = re.compile(r"^from trainkit\.kernels\.([\w.]+) import " + _NAMES, re.MULTILINE)
+_COSTS = re.compile(r"^from trainkit\.core\.cpu\.cost_model import " + _NAMES, re.MULTILINE)
 
 
 def digest_of(*texts: str | bytes) -> str:
@@ -44,7 +47,13 @@ def _source(module: str) -> tuple[bytes, tuple[str, ...]]:
             imports.append(name)
         else:  # a folder, of which modules are named
             imports += [f"{name}.{word}" for word in re.findall(r"\w+", "".join(lists))]
-    return text, tuple(imports)
+    return text + _numbers(text.decode()), tuple(imports)
+
+
+def _numbers(text: str) -> bytes:
+    """The numbers of the cost model that a text imports, with their names."""
+    names = [name for lists in _COSTS.findall(text) for name in re.findall(r"\w+", "".join(lists))]
+    return repr([(name, getattr(cost_model, name)) for name in names]).encode()
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.kernels.jit.half_vectors import I16, round_to_bfloat16
 from trainkit.kernels.jit.simd import F32, I32
 

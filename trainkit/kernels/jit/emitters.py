@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.simd import literal
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import PRODUCT_NANOSECONDS
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.dtypes import bfloat16
 from trainkit.core.errors import InvalidArgumentError
@@ -34,19 +35,13 @@ from trainkit.core.process.key_locks import KeyLocks
 from trainkit.core.process.requirements import install_command
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
 
-START_SECONDS = 0.01
 SWITCH_SECONDS = 0.1
 """Compiling takes a second or two, once on a machine; loading what lies on disk, a tenth of one."""
-SMALLEST_SECONDS = 5e-5
-"""A call on which the plain version spends less does not count towards compiling.
-
-It uses a kernel that is compiled all the same: a small call wakes no threads, see `shared`.
-"""
+START_SECONDS = SWITCH_SECONDS / 10
 PRODUCT_SECONDS = PRODUCT_NANOSECONDS * 1e-9
 """What plain versions take for a multiplication and its addition, which BLAS does for them."""
 BYTE_SECONDS = 2e-10
@@ -54,7 +49,11 @@ BYTE_SECONDS = 2e-10
 FUNCTION_SECONDS = 1e-7
 """What they take for a special function of a number, an approximation of many passes."""
 STEP_SECONDS = 3e-5
-"""What ten calls of NumPy take whatever the sizes: a step of a loop, such as of LSTM."""
+"""What ten calls of NumPy take whatever the sizes: a step of a loop, such as of LSTM.
+
+A call on which the plain version spends less does not count towards compiling. It uses a kernel
+that is compiled all the same: a small call wakes no threads, see `shared`.
+"""
 
 MODES = ("off", "hot", "eager")
 
@@ -164,7 +163,7 @@ class Family:
             if kernel is not None:
                 return kernel
             spent = self._spent[key]
-        counts = seconds >= SMALLEST_SECONDS or self.alone
+        counts = seconds >= STEP_SECONDS or self.alone
         if not counts and spent < SWITCH_SECONDS and _State.mode != "eager":
             return None
         return self._warm(key, spent + seconds)

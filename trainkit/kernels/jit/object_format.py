@@ -14,6 +14,8 @@ import struct
 import sys
 from typing import NamedTuple
 
+from trainkit.core.cpu.cost_model import KEPT_BYTES
+
 _MAGIC = b"\x7fELF\2\1\1"  # of 64 bits, the low byte first
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -27,7 +29,6 @@ _WEAK = 2
 # Kinds of relocations that fill eight bytes; all others that are used fill four.
 _LONG = {62: {1, 24, 25, 29}, 183: {257, 260}}
 _MOST_ALIGNMENT = 1 << 12
-_MOST_ZEROS = 1 << 28
 _OWN_TABLE = "_GLOBAL_OFFSET_TABLE_"  # which the loader makes
 
 
@@ -157,7 +158,7 @@ class ObjectFile:
         _require(section.kind != _SHORT_RELOCATIONS, "kind of relocations")
         # Zeros take no room in the file, so its length bounds nothing.
         if section.kind == _NO_BITS:
-            _require(section.size <= _MOST_ZEROS, "size of a section")
+            _require(section.size <= KEPT_BYTES, "size of a section")
         elif section.kind != _NULL:
             _require(section.offset + section.size <= len(self._code), "size of a section")
 
@@ -188,7 +189,7 @@ class ObjectFile:
                 # LLVM turns it into an address, and code that calls it would run what lies there.
                 _require(value + size <= self.sections[index].size, f"symbol {text}")
             else:
-                _require(size <= _MOST_ZEROS, f"symbol {text}")
+                _require(size <= KEPT_BYTES, f"symbol {text}")
         return undefined
 
     def _check_relocations(self, section: Section) -> None:

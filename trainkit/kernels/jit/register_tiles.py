@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from trainkit.core.cpu.cost_model import CACHE_LINE, FIRST_CACHE, UNCACHED_BYTES
 from trainkit.kernels.jit.target import vector_lanes
 
-BLOCK_DEPTH = 512
-"""Numbers of a row that are multiplied before the next columns come: the columns of a tile of
-`block_tiling` then stay near the first cache, 64 KB at most."""
+BLOCK_DEPTH = FIRST_CACHE // CACHE_LINE
+"""Numbers of a row that are multiplied before the next columns come: a line of
+columns for each fill the first cache."""
 
 
 STREAMS, UNROLLED = 8, 4
 """Runs of memory that a core follows at a time, and like steps that are written out one after the
 other: what is counted for them takes a quarter of what it would take of the processor's slots."""
-FAR_BYTES = 1 << 20
+FAR_BYTES = UNCACHED_BYTES
 """Weights of one row's product, and results of a convolution, are asked for ahead from here on, as
 the second cache has no room for them.
 What it has is read faster without: a quarter of the time would go into asking."""

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.normalization.norm_tuned import NONE, Rectifier
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import target
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family
 from trainkit.kernels.threads.part_functions import PartFunction, part_function
 from trainkit.kernels.threads.pools import MATRIX_SHARES
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

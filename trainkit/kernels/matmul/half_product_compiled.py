@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, PAGE
 from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.emitters import fetch_bytes
 from trainkit.kernels.jit.local_arrays import keep_alive
@@ -27,7 +27,7 @@ from trainkit.kernels.matmul.half_tiles import (
     join_rows,
     turn_words,
 )
-from trainkit.kernels.matmul.product_compiled import _PAGE, STREAMS, UNROLLED
+from trainkit.kernels.matmul.product_compiled import STREAMS, UNROLLED
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _ROWS, _VECTORS, _LANES = block_tiling()
@@ -159,7 +159,7 @@ def _kernels(kind: int) -> tuple[Any, Any]:
         gathers = x_next != 2
         # pairs that are neighbours are read where they lie
         copies = not gathers and (
-            each == 1 or depth % 2 == 1 or (x_step % _PAGE == 0 and columns > _COLUMNS)
+            each == 1 or depth % 2 == 1 or (x_step % PAGE == 0 and columns > _COLUMNS)
         )
         # A line more from one to the next: at a power of two they would meet in the first cache.
         copy_step = 4 * words + CACHE_LINE

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, COPIED_COLUMN, PRODUCT_NANOSECONDS
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
 from trainkit.kernels.matmul.product_tuned import FEWEST_WEIGHTS
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
 INT8_PRODUCT = Family("int8_product", "matmul.int8_compiled", "int8_product", exact=True)
-MOST_ROWS = 8
 
 
 def int8_product(a: Array, b: Array) -> Array | None:
@@ -26,7 +26,7 @@ def int8_product(a: Array, b: Array) -> Array | None:
     if b.ndim != 2 or b.size < FEWEST_WEIGHTS or not a.size or a.shape[-1] != b.shape[0]:
         return None
     rows = a.size // a.shape[-1]
-    if rows > MOST_ROWS:
+    if rows > COPIED_COLUMN:  # BLAS copies the matrix, as float32
         return None
     run = INT8_PRODUCT.find((), BYTE_SECONDS * b.nbytes)
     if run is None:

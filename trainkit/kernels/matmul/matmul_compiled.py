@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba.core import types
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, LINE_FLOATS
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.options import compiled, inlined
@@ -23,11 +23,9 @@ WIDE = _VECTORS * _LANES
 _ROW_VECTORS = _ROWS * _VECTORS
 """Vectors of a tile of one row: as many sums as another has hide the time of each product."""
 _ROW_WIDE = _ROW_VECTORS * _LANES
-_LINE = CACHE_LINE // 4
-"""Numbers of a line of the cache."""
 _MANY_CALLS = 16
-"""Products with a row from which on a copy of the weights pays whose rows begin at such lines:
-vectors across two of them take the processor a third more time."""
+"""Products with a row from which on a copy of the weights pays whose rows begin at lines of the
+cache: vectors across two of them take the processor a third more time."""
 
 
 class _DoubleTile(Tile):
@@ -441,9 +439,9 @@ def pack_strips(w, w_step, depth, width, packed):
 def packed_size(depth, width, rows, calls):
     """How many numbers of room `packed_weights` takes."""
     if rows > 1:
-        return (width + WIDE - 1) // WIDE * WIDE * depth + _LINE
+        return (width + WIDE - 1) // WIDE * WIDE * depth + LINE_FLOATS
     if calls >= _MANY_CALLS:
-        return (width + _LINE - 1) // _LINE * _LINE * depth + _LINE
+        return (width + LINE_FLOATS - 1) // LINE_FLOATS * LINE_FLOATS * depth + LINE_FLOATS
     return 1
 
 
@@ -464,9 +462,9 @@ def packed_weights(w, depth, width, rows, calls, room):
     if rows > 1:
         pack_strips(at, 4 * step, depth, width, first)
         return first, WIDE, WIDE * depth
-    is_aligned = at % CACHE_LINE == 0 and step % _LINE == 0
+    is_aligned = at % CACHE_LINE == 0 and step % LINE_FLOATS == 0
     if calls >= _MANY_CALLS and not is_aligned:
-        row = (width + _LINE - 1) // _LINE * _LINE
+        row = (width + LINE_FLOATS - 1) // LINE_FLOATS * LINE_FLOATS
         for k in range(depth):
             copy_floats(first + 4 * row * k, at + 4 * step * k, width)
         return first, row, WIDE

@@ -24,16 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, MOST_BYTES
 from trainkit.core.process import forks
 from trainkit.core.variable import WATCHERS
 
 Array = Any
-
-MOST_BYTES = 1 << 31
-"""Bytes of what all programs together keep; what comes then is made at each call."""
-_MOST_CALLS = 1 << 12
-"""Calls with one array after which it is held at last, however often that was in vain."""
 
 
 class _Strips:
@@ -131,7 +126,7 @@ class _Patience:
 
     def prolong(self) -> None:
         """Wait for twice as many calls from now on: what was held has not come again."""
-        self._needed = min(2 * self._needed, _MOST_CALLS)
+        self._needed *= 2
 
     def is_over(self, *arrays: Array) -> bool:
         """Count a call with these arrays, and say whether they are to be held."""

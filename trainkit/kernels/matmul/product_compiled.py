@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, COPIED_ROW, PAGE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, copy_rows, turn_square
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.emitters import fetch_bytes
@@ -45,10 +45,6 @@ _EVEN = 8 if _FLOATS == 16 else 4
 two."""
 _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
-_COPIED_ROWS = 24
-"""From so many rows on, weights are laid side by side before they are multiplied."""
-_PAGE = 4096
-"""Rows that are so many bytes apart, or a multiple, take each other's place in the first cache."""
 
 
 def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
@@ -195,7 +191,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                     y, y_step, factor_at, shift_at, residual_at, y_step, 1, columns, low, high
                 )
             return
-        if packs and w_next == size and rows < _COPIED_ROWS:
+        if packs and w_next == size and rows < COPIED_ROW:
             few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns)
             if factor_at:
                 finish_block(
@@ -205,7 +201,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
         gathers = x_step == size and x_next > size and columns > tile_columns
         is_even = not gathers and has_even_rows(rows)
         turns = turns_rows and x_next == size and columns >= panel_columns and not is_even
-        copies = x_next == size and x_step % _PAGE == 0 and columns > tile_columns and not turns
+        copies = x_next == size and x_step % PAGE == 0 and columns > tile_columns and not turns
         in_panels = gathers or turns
         deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
         strips = min(STREAMS, (columns + tile_columns - 1) // tile_columns)
@@ -431,7 +427,7 @@ def finished_product(
         factor.ctypes.data + 4 * left if len(factor) else 0, shift.ctypes.data + 4 * left,
         residual.ctypes.data + at if residual.shape[0] else 0, low, high, panel_columns,
     )  # fmt: skip
-    if len(factor) == 0 and low > -np.inf and bottom - top < _COPIED_ROWS:
+    if len(factor) == 0 and low > -np.inf and bottom - top < COPIED_ROW:
         for i in range(top, bottom):
             for j in range(left, right):
                 y[i, j] = low if y[i, j] < low else y[i, j]

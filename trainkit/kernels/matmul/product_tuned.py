@@ -17,18 +17,22 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import (
+    CACHED_FLOATS,
+    CALL_FLOATS,
+    COPIED_COLUMN,
+    COPIED_ROW,
+    LINE_FLOATS,
+    PART_NANOSECONDS,
+    PRODUCT_NANOSECONDS,
+)
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_columns, block_tiling
 from trainkit.kernels.jit.target import multiplies_whole_vectors
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
-from trainkit.kernels.threads.thread_pool import (
-    PART_NANOSECONDS,
-    PARTS_EACH,
-    PRODUCT_NANOSECONDS,
-    thread_pool,
-)
+from trainkit.kernels.threads.thread_pool import PARTS_EACH, thread_pool
 
 Array = Any
 Product = Callable[[Any, Any], Any]
@@ -41,9 +45,9 @@ _DOUBLE = "matmul.product_compiled", "product_double"
 PRODUCT_DOUBLE = Family("product_double", *_DOUBLE, alone=True)
 STACK_DOUBLE = Family("stacked_product_double", _DOUBLE[0], "stacked_product_double", alone=True)
 
-FEWEST = 2048
+FEWEST = CALL_FLOATS // 2
 """Elements of the first matrix from which on the kernel is asked."""
-FEWEST_WEIGHTS = 1 << 16
+FEWEST_WEIGHTS = CACHED_FLOATS
 """Weights of float32 that lie by rows from which on it is asked of any first matrix.
 
 Few rows wait for memory: of one row it gets a third more out of that than OpenBLAS does, and of a
@@ -55,11 +59,9 @@ _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
 BLOCK_WORK = int(PART_NANOSECONDS / PRODUCT_NANOSECONDS)
 """Multiplications that are worth a thread's while."""
-COPIED_ROW, COPIED_COLUMN = 20, 8
-"""As many products take as long as to lay a number of a row, or of a column, beside others."""
 WAITED = 0.25
 """The part of a block for which threads wait for the last one."""
-_NARROWEST = 8
+_NARROWEST = LINE_FLOATS // 2
 """With fewer columns most of a vector is multiplied in vain."""
 
 _TURNED_STRIPS = 3

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba.core import types
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import float32, int64, void
 
-from trainkit.core.cpu.processor import CACHE_LINE
+from trainkit.core.cpu.cost_model import CACHE_LINE, THIRD_FLOATS
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.elements import FLOAT16S, HALVES, as_element, as_float, as_held, as_stored
 from trainkit.kernels.jit.options import compiled, inlined
@@ -20,8 +20,6 @@ from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 exactly = compiled(parallel=False, exact=True)
 """The decorator of what is rounded as it is written, one step after the other."""
 _FEW_COLUMNS = 2 * CACHE_LINE // 4
-_NEAR_NUMBERS = 1 << 20
-"""Of a batch that caches hold."""
 
 
 @by_parts(MATRIX, VECTOR, VECTOR, float32, MATRIX)
@@ -153,7 +151,7 @@ def _add_gradient_rows(kind, g, x, factor, shift, centre, high, one, two, first,
     """Add rows, four at a time: of a few columns each sum would wait for the store of the last."""
     step, unrolled_end = np.uintp(4), first
     # Long rows that come from memory come faster one after the other.
-    if one.size <= _FEW_COLUMNS or x.size <= _NEAR_NUMBERS:
+    if one.size <= _FEW_COLUMNS or x.size <= THIRD_FLOATS // 2:
         unrolled_end += (last - first) // step * step
     for row in range(first, unrolled_end, step):
         second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, VECTOR_SHARES, shared
+from trainkit.kernels.threads.thread_pool import VECTOR_SHARES, shared
 
 Array = Any
 

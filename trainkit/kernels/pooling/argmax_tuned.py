@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.embedding.scatter_reference import all_inside
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.dtypes import bfloat16
 from trainkit.core.shapes import CALLS
 from trainkit.kernels.convolution.sliding_windows import Windows
@@ -19,7 +20,7 @@ from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

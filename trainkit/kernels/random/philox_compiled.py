@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numba import boolean, float32, uint64
 
+from trainkit.core.cpu.cost_model import PAGE
 from trainkit.kernels.jit.builders import VECTOR, by_parts
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -25,8 +26,8 @@ _STEPS = [
 (_K0, _L0), (_K1, _L1), (_K2, _L2), (_K3, _L3), (_K4, _L4) = _STEPS[:5]
 (_K5, _L5), (_K6, _L6), (_K7, _L7), (_K8, _L8), (_K9, _L9) = _STEPS[5:]
 _FLAGS, _WORDS = boolean[::1], uint64[::1]
-BLOCKS = 64
-"""Blocks of four words that are made at a time."""
+BLOCKS = PAGE // 64
+"""Blocks of four words that are made at a time: half a page."""
 _UNIT = np.float32(1.0 / (1 << 24))
 _UPPER = _WORD(40)
 _BYTE = _WORD(8)

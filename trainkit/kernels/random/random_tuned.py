@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS
 from trainkit.core.rng import WORD_BITS, WORDS_PER_BLOCK
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, STEP_SECONDS, owned
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 

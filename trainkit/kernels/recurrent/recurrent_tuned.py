@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import PRODUCT_NANOSECONDS, THIRD_CACHE
 from trainkit.core.dtypes import bfloat16, widen_halves
 from trainkit.kernels.elementwise.half_casts_tuned import run_in_float32
 from trainkit.kernels.jit import kernel_family, target
@@ -15,7 +16,7 @@ from trainkit.kernels.matmul import half_columns_tuned, half_product_tuned
 from trainkit.kernels.matmul.product_tuned import pooled_product
 from trainkit.kernels.recurrent.recurrent_reference import before, rows
 from trainkit.kernels.reductions.reductions_tuned import leading_sum
-from trainkit.kernels.threads.thread_pool import PRODUCT_NANOSECONDS, shared
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
@@ -42,7 +43,7 @@ GRU_BEFORE, GRU_BEFORE_GRADIENT = (
 )
 """Where the reset gate multiplies before the state's product."""
 
-LARGEST_KERNEL_BYTES = 1 << 22
+LARGEST_KERNEL_BYTES = THIRD_CACHE // 2
 """The recurrent kernel is read at each step, so it has to stay in a cache."""
 SAMPLES = 8
 """How many samples a worker takes, a multiple of 8. More of them gain a tenth at most."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from trainkit.core.cpu.cost_model import UNCACHED_FLOATS
 from trainkit.kernels.jit.builders import CUBE, MATRIX, READ_CUBE, READ_MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.elements import READ_HALF_CUBE, READ_HALVES, as_float
 from trainkit.kernels.jit.options import inlined
@@ -215,10 +216,6 @@ def _sum_of_sixteen(x, block, c):
     return total + as_float(x[block, 15, c])
 
 
-_NEAR = 1 << 14
-"""Columns of 16 numbers that a second cache holds: 1 MB."""
-
-
 def _middle_sums(part, parts, x, y):
     """Sums along the middle axis; of 16 numbers, as sums of all elements have it, by registers.
 
@@ -227,7 +224,7 @@ def _middle_sums(part, parts, x, y):
     outer, size, inner = x.shape
     start, stop = chunk_range(part, parts, outer, 1)
     for block in range(start, stop):
-        if size == 16 and outer * inner <= _NEAR:
+        if size == 16 and x.size <= UNCACHED_FLOATS:
             for c in range(inner):
                 y[block, c] = _sum_of_sixteen(x, block, c)
             continue

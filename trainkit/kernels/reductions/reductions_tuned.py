@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import (
+    BYTE_NANOSECONDS,
+    CACHED_FLOATS,
+    CALL_FLOATS,
+    FIRST_FLOATS,
+    LINE_FLOATS,
+    THIRD_FLOATS,
+)
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums, vector_sum
 from trainkit.core.dtypes import bfloat16
@@ -15,7 +23,7 @@ from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.reductions.scans_tuned import scan
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, MOST_PARTS, VECTOR_SHARES, shared
+from trainkit.kernels.threads.thread_pool import MOST_PARTS, VECTOR_SHARES, shared
 
 Array = Any
 Sizes = tuple[int, ...]
@@ -62,17 +70,15 @@ ROW_SQUARE_SUMS = kernel_family.Family(
     "row_square_sums", "reductions.row_sums_compiled", "row_square_sums", exact=True, alone=True
 )
 
-FEWEST = 1 << 14
+FEWEST = 2 * FIRST_FLOATS
 """Smaller arrays are left to NumPy without a further look, or to the fused loops of a graph."""
-FEWEST_RUNNING = 1 << 5
+FEWEST_RUNNING = 2 * LINE_FLOATS
 """The same for running sums, which are in no fused loop."""
-FEWEST_OF_ALL = 1 << 21
+FEWEST_OF_ALL = THIRD_FLOATS
 """The largest of fewer elements NumPy finds by one core as fast."""
-_FEWEST_COLUMNS = 256
-"""Columns that are worked on at a time, or more, whatever the first cache."""
 _FEWEST_ROWS = 4
 """Rows that wait together in `row_sums`."""
-_BROAD = 64
+_BROAD = 4 * LINE_FLOATS
 """Columns that make a sum of whole vectors."""
 
 
@@ -167,11 +173,11 @@ def _columns_each(outer: int, inner: int, parts: int) -> int:
     """How many columns are worked on at a time; no bit depends on it.
 
     They take an eighth of the first cache, and there is work for all threads. By few columns a row
-    is read in pieces, which takes up to twice as long.
+    is read in pieces, which takes up to twice as long, so there are a quarter as many at least.
     """
     tasks = 1 if parts == 1 else math.ceil(min(parts, pools.compute_threads()) / outer)
     fitting = cache_bytes(1) // (8 * 4)
-    return max(_FEWEST_COLUMNS, min(fitting, math.ceil(inner / tasks)))
+    return max(fitting // 4, min(fitting, math.ceil(inner / tasks)))
 
 
 def running_sum(x: Array, axis: int) -> Array | None:
@@ -242,11 +248,11 @@ def _folds(rows: int, columns: int) -> int:
     return folds if folds * columns >= _BROAD // 4 else 0
 
 
-_RUN = 256
+_RUN = LINE_FLOATS**2
 """Elements of a whole sum that are added up one after the other, in the lanes of a register."""
-_RUNS = 16
+_RUNS = LINE_FLOATS
 """Such runs are added up first, one after the other, in compiled sums."""
-_SMALLEST = 512
+_SMALLEST = CALL_FLOATS // 8
 """Elements of a matrix whose rows are added up, for which calling BLAS pays."""
 
 
@@ -450,8 +456,6 @@ def _whole_sum(x: Array, of_squares: bool) -> Any:
     return total + np.add.reduce(tail)
 
 
-_MOST_BY_ONE = 1 << 15
-"""Numbers from which on calling the kernel pays, which has longer vectors and all cores."""
 _FEWEST_QUARTERED = 1 << 10
 """Numbers whose quarters NumPy adds up by themselves: it halves what is more than 128."""
 
@@ -461,7 +465,8 @@ def _sum_in_pairs(x: Array) -> Any:
 
     NumPy halves a vector in the same way, and waits for each sum before it begins the next.
     """
-    if x.size < _MOST_BY_ONE and (total := vector_sum(x)) is not None:
+    # a kernel has longer vectors and all cores, but its call has to pay
+    if x.size < CACHED_FLOATS // 2 and (total := vector_sum(x)) is not None:
         return total[()]
     quarter, remainder = divmod(x.size, 4)
     if x.size < _FEWEST_QUARTERED or remainder or quarter % _SIDE_BY_SIDE:
@@ -473,8 +478,6 @@ def _sum_in_pairs(x: Array) -> Any:
     return halves[0] + halves[1]
 
 
-FEWEST_MULTIPLIED = 1 << 12
-"""Fewer numbers are multiplied one after the other."""
 _LANES = 1 << 11
 """So many products are made side by side first, each of numbers that lie as far apart."""
 _FOLD = 16

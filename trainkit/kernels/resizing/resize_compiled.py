@@ -12,6 +12,7 @@ import numpy as np
 from numba import float32, int64, types
 from numba.core.types import UniTuple
 
+from trainkit.core.cpu.cost_model import FIRST_FLOATS
 from trainkit.kernels.jit.builders import FLAT, READ_MATRIX, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import inlined
@@ -25,7 +26,7 @@ _KINDS = (
     _READ_FLAT, FLAT, UniTuple(int64, 2), _BANDS, READ_MATRIX, _BANDS, READ_MATRIX, types.intp
 )  # fmt: skip
 _LANES = tiling(1)[2]
-_SHORT = 512  # numbers of a run, of which ten fit into the first cache
+_SHORT = FIRST_FLOATS // 16  # numbers of a run, of which sixteen fit into the first cache
 _1 = np.uintp(1)
 
 

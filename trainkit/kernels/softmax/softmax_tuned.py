@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.cost_model import FIRST_FLOATS
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 
 Array = Any
 
-FEWEST = 1 << 13
+FEWEST = FIRST_FLOATS
 """Fewer elements are left to the plain versions, which graphs make a part of their fused loops."""
 
 

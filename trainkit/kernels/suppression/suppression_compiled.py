@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from numba import float64, types
 
+from trainkit.core.cpu.cost_model import LINE_FLOATS
 from trainkit.kernels.jit.builders import by_parts
 
-_RUN = 32  # boxes that are compared in vectors, before it is asked whether one was enough
+_RUN = 2 * LINE_FLOATS
+"""Boxes that are compared in vectors, before it is asked whether one was enough."""
 
 
 @by_parts(float64[:, ::1], types.int64[::1], types.intp, types.float64, exact=True)

@@ -15,14 +15,10 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from trainkit.core.cpu.cost_model import KEPT_BYTES, UNCACHED_BYTES
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # their numbers in malloc.h
-LARGEST_BYTES = 1 << 28
-"""Arrays up to this size are made in kept memory."""
-KEPT_BYTES = 2 * LARGEST_BYTES
-"""As much free memory is kept at the end of the heap."""
-
-
-LASTING_BYTES = 1 << 20
+LASTING_BYTES = UNCACHED_BYTES
 """Arrays from this size on lie apart from the kept memory where `lasting_memory` makes them."""
 
 
@@ -50,7 +46,7 @@ def keep_freed_memory() -> bool:
     """
     mallopt = _mallopt()
     return mallopt is not None and bool(
-        mallopt(_MMAP_THRESHOLD, LARGEST_BYTES) and mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(_MMAP_THRESHOLD, KEPT_BYTES) and mallopt(_TRIM_THRESHOLD, 2 * KEPT_BYTES)
     )
 
 
@@ -79,4 +75,4 @@ def lasting_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        mallopt(_MMAP_THRESHOLD, LARGEST_BYTES)
+        mallopt(_MMAP_THRESHOLD, KEPT_BYTES)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import platform
 
+from trainkit.core.cpu.cost_model import SPINS
 from trainkit.kernels.jit.digests import digest_of
 
 FIELDS = (
@@ -28,8 +29,6 @@ FIELDS = (
 SEMAPHORES = ("work", "done")
 """What helpers sleep at, and what a caller sleeps at."""
 
-SPINS = 2000
-"""How often somebody looks before he sleeps: some ten microseconds."""
 
 PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from trainkit.core.cpu.cost_model import SPINS
 from trainkit.core.cpu.cpu_count import usable_cores
 from trainkit.core.cpu.openblas import blas_library as blas_library
 from trainkit.core.cpu.openblas import blas_text as blas_text
@@ -23,12 +24,6 @@ from trainkit.core.cpu.openblas import blas_threads as blas_threads
 from trainkit.core.cpu.openblas import most_blas_threads as most_blas_threads
 from trainkit.core.cpu.openblas import set_blas_threads as set_blas_threads
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
-
-_SPINS = "2000"
-"""How often a thread of the kernels looks for work before it sleeps: some tens of microseconds."""
-
-_MOST_CALLS = 8
-"""Calls of a pipeline's function that run at a time where the user leaves it open."""
 
 
 class _Chosen:
@@ -66,7 +61,7 @@ def configure_threads() -> None:
     stopped and started again safely.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
     os.environ.setdefault("NUMBA_NUM_THREADS", str(compute_threads()))
 
 
@@ -191,7 +186,7 @@ def when_resized(tell: Callable[[], None]) -> None:
 
 def pipeline_threads() -> int:
     """How many calls of a pipeline's function run at a time where it is given `AUTOTUNE`."""
-    return _Chosen.pipeline or min(_MOST_CALLS, core_count())
+    return _Chosen.pipeline or min(MATRIX_SHARES, core_count())
 
 
 def chosen_pipeline_threads() -> int:

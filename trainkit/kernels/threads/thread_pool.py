@@ -21,6 +21,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from trainkit.core.cpu.cost_model import PART_NANOSECONDS, UNCACHED_FLOATS
 from trainkit.kernels.jit.kernel_library import address_of
 from trainkit.kernels.jit.object_loader import linker
 from trainkit.kernels.threads import pools
@@ -98,23 +99,15 @@ def thread_pool() -> ThreadPool | None:
     return pool
 
 
-MOST_PARTS = 64
 PARTS_EACH = 4
 """Parts for each thread where the threads are counted: who is held up leaves the rest to others."""
-PART_NANOSECONDS = 20_000
-"""Work that is worth the wait for a helper, which takes about as long to wake."""
-PRODUCT_NANOSECONDS = 0.02
-"""What compiled kernels take on one core for a multiplication and its addition."""
-BYTE_NANOSECONDS = 0.03
-"""What those that pass over arrays take for a byte that they read or write: 0.01 to 0.07."""
-FUNCTION_NANOSECONDS = 5.0
-"""What they take for a special function of a number."""
-FEWEST_COPIED = 1 << 18
+FEWEST_COPIED = UNCACHED_FLOATS
 """Numbers from which on a pass over arrays is shared out whose results must not depend on it:
 fewer lie in the cache of one core."""
-VECTOR_SHARES = 16
+VECTOR_SHARES = 2 * pools.MATRIX_SHARES
 """In how many shares sums of vectors over rows, lines or images are made, at most, and added up at
 the end. They round by it, so it is no machine's."""
+MOST_PARTS = PARTS_EACH * VECTOR_SHARES
 
 
 def shared(nanoseconds: float) -> tuple[int, int]:

@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
+from trainkit.core.cpu.cost_model import CALL_FLOATS
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, NO_REDUCTION, REDUCTION, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
-from trainkit.kernels.reductions.reductions_tuned import (
-    FEWEST_MULTIPLIED,
-    FEWEST_RUNNING,
-    axis_product,
-)
+from trainkit.kernels.reductions.reductions_tuned import FEWEST_RUNNING, axis_product
 from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled_sum
 from trainkit.kernels.reductions.scans_tuned import recurrence, scan
 from trainkit.ops.arrays.creation import ones_like
@@ -325,7 +322,7 @@ def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
     name="prod",
     semantics=REDUCTION,
     lowering=NO_REDUCTION,
-    tuned=Tuned(axis_product, fewest=FEWEST_MULTIPLIED),
+    tuned=Tuned(axis_product, fewest=CALL_FLOATS),
     direct=Direct("reduction", (np.multiply,)),
 )
 def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:

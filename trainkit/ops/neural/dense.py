@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes
+from trainkit.core.cpu.cost_model import FIRST_FLOATS
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.eager import MOST_BY_DOT
@@ -46,10 +47,10 @@ from trainkit.ops.vmap_rules.shared_rules import by_formula
 
 _F32 = np.dtype(np.float32)
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
-_LARGE = 1 << 14
+_LARGE = 2 * FIRST_FLOATS
+"""So many elements are rectified in two fast passes, and their gradients by the kernel."""
 OF_FEW_ROWS = (np.add, np.maximum, MOST_BY_DOT, product_tuned.LEAST_WORK)
 """What the compiled half makes small products of, which then have no kernel."""
-"""So many elements are rectified in two fast passes, and their gradients by the kernel."""
 ACTIVATIONS = (None, "relu")
 """What `dense` and `conv_with_bias` can apply to their result in place."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.core.cpu.cost_model import CALL_FLOATS
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
-from trainkit.kernels.jit.array_kernel import FEWEST_EXACT
 from trainkit.kernels.random import random_tuned
 from trainkit.ops.core.vmap import in_front, stacked
 
@@ -36,9 +36,7 @@ def serves(mask: Any, shape: Any) -> bool:
 @primitive(
     _dropped_rule,
     semantics=ELEMENTWISE,
-    tuned=Tuned(
-        random_tuned.dropped, fewest=FEWEST_EXACT, on_gpu=(random_gpu.dropped,), exact=True
-    ),
+    tuned=Tuned(random_tuned.dropped, fewest=CALL_FLOATS, on_gpu=(random_gpu.dropped,), exact=True),
     direct=Direct("dropped"),
 )
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:

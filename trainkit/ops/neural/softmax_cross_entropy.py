@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes
+from trainkit.core.cpu.cost_model import CALL_FLOATS, THIRD_CACHE
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE, Direct, Tuned
@@ -36,9 +37,9 @@ from trainkit.ops.neural.softmax import powers_share as softmax
 
 softmax_gpu = DeferredModule("trainkit.kernels.softmax.softmax_gpu")
 
-FEWEST_KEPT = 1 << 10
+FEWEST_KEPT = CALL_FLOATS // 4
 """For fewer logits two short entries on the tape are faster than one with two results."""
-MOST_KEPT_BYTES = 1 << 23
+MOST_KEPT_BYTES = THIRD_CACHE
 """Writing more gradients and reading them again takes longer than another exponential, and memory.
 Dense labels take as much themselves, so with them gradients of all sizes are kept."""
 

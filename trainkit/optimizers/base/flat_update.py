@@ -14,13 +14,15 @@ import numpy as np
 
 from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CACHED_FLOATS
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import BYTE_NANOSECONDS, FEWEST_COPIED, shared
+from trainkit.kernels.threads.thread_pool import FEWEST_COPIED, shared
 
 UPDATES = kernel_family.Family("update", "jit.llvm_text", "text_kernel", exact=True, alone=True)
 
-PIECE = 16_384
-"""Elements that NumPy's steps work on at a time: what a rule computes of them stays in a cache."""
+PIECE = CACHED_FLOATS // 4
+"""Elements that NumPy's steps work on at a time: a weight, its gradient and two slots are
+cached then."""
 
 
 class FlatUpdate:

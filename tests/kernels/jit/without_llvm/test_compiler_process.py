@@ -71,7 +71,7 @@ def test_without_a_child_the_code_is_compile_here(monkeypatch, tmp_path):
 def test_a_child_that_nobody_asks_ends(compiler, monkeypatch):
     assert compiler.object_code(TEXT.replace("NUMBER", "1"))
     child = compiler._child
-    monkeypatch.setattr(compiler_process, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(compiler_process, "COMPILER_SECONDS", 0.0)
     compiler._end_when_idle()
     assert compiler._child is None
     assert child.returncode == -signal.SIGKILL

@@ -15,14 +15,13 @@ import threading
 import time
 from functools import lru_cache
 
-from trainkit.core.process import forks
+from trainkit.core.process import forks, side_work
 from trainkit.core.process.child_python import child_command
+from trainkit.core.process.side_work import COMPILER_SECONDS
 from trainkit.kernels.jit.without_llvm import object_memory
 from trainkit.kernels.jit.without_llvm.compiler_server import receive, send
 
-IDLE_SECONDS = 10.0
-"""After so long without a text the process ends."""
-NICENESS = 10
+NICENESS = 2 * side_work.NICENESS
 """By so much the niceness of the child is above that of the program: on a core that it shares with
 a step it gets a tenth. Threads beside the program get more (`side_work.NICENESS`), as others wait
 for the locks they hold; nothing waits for the child."""
@@ -104,9 +103,9 @@ class CompilerProcess:
 
     def _end_when_idle(self) -> None:
         while True:
-            time.sleep(IDLE_SECONDS)
+            time.sleep(COMPILER_SECONDS)
             with self._lock:
-                if time.monotonic() - self._last_use >= IDLE_SECONDS:
+                if time.monotonic() - self._last_use >= COMPILER_SECONDS:
                     self._end()
                 if self._child is None:
                     return
