@@ -974,8 +974,18 @@ trainkit, shapes have no class here, and there is neither bfloat16 nor a GPU.
 # ====== written by `python -m tests.saved_graph.write_reader`, from here
 
 
+# core.cpu.cost_model
+_CACHE_LINE = 64
+_LINE_FLOATS = _CACHE_LINE // 4
+_FIRST_CACHE = 32 << 10
+_SECOND_CACHE = 512 << 10
+_THIRD_CACHE = 8 << 20
+_FIRST_FLOATS, _THIRD_FLOATS = _FIRST_CACHE // 4, _THIRD_CACHE // 4
+_CACHED_BYTES = _SECOND_CACHE // 2
+_CALL_FLOATS = 1 << 12
+
 # core.dispatch.eager
-_MOST_BY_DOT = 4096
+_MOST_BY_DOT = _CALL_FLOATS
 
 
 # core.dtypes
@@ -1176,7 +1186,7 @@ def _size_of_shapes(shape):
 
 
 _MOST_ELEMENTS = 2**47
-_CALLS = 1024
+_CALLS = 4096
 
 
 def _bounded(op, *dims):
@@ -1335,7 +1345,7 @@ def _padded_like(x, like):
 
 
 # kernels.attention.attention_reference
-_MOST_SCORES = 1 << 22
+_MOST_SCORES = _THIRD_CACHE // 8
 
 
 def _pieces(q, k):
@@ -1558,8 +1568,7 @@ class _Windows:
 _placed = functools.lru_cache(maxsize=_CALLS)(_Windows)
 
 # kernels.convolution.conv_reference
-_COLUMN_BYTES = 1 << 18
-_SHORT_RUN = 16
+_COLUMN_BYTES = _CACHED_BYTES
 
 
 def _sum_dtype(dtype):
@@ -1597,7 +1606,8 @@ def _columns(w, windows, group):
     view = windows[..., group]
     rows = view.shape[0] * math.prod(w.out)
     inside = view.shape[-1]
-    if not _is_pointwise(w) and _run(w, inside, windows.shape[-1]) < _SHORT_RUN:
+    is_short = _run(w, inside, windows.shape[-1]) < _LINE_FLOATS
+    if not _is_pointwise(w) and is_short:
         # Copied by columns, each copy runs along the image, which is long where windows are narrow.
         # The transpose is a view, and BLAS takes either order.
         axes = range(view.ndim)
@@ -1976,9 +1986,6 @@ def _gelu_erf_gradient_of_elementwise_reference(g, x, tail):
 
 
 # kernels.embedding.scatter_reference
-_FEWEST_PICKS = 4096
-
-
 def _scatter_at(name, out, index, values):
     ufunc = getattr(np, name)
     positions = _flat_positions(out, index)
@@ -2002,7 +2009,7 @@ def _flat_positions(out, index):
     if not out.flags.c_contiguous or len(parts) > out.ndim:
         return None
     inner_dims = out.shape[len(parts) :]
-    if max(part.size for part in parts) * math.prod(inner_dims) < _FEWEST_PICKS:
+    if max(part.size for part in parts) * math.prod(inner_dims) < _CALL_FLOATS:
         return None
     positions = np.int64(0)
     for axis, part in enumerate(parts):
@@ -3400,7 +3407,7 @@ def _matmul_of_matmul(a, b):
 
 # ops.neural.dense
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
-_LARGE = 1 << 14
+_LARGE = 2 * _FIRST_FLOATS
 
 
 def _rectified_gradient(g, y):

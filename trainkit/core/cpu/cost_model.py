@@ -39,7 +39,7 @@ SPINS = PART_NANOSECONDS // 10
 """How often somebody who waits looks before he sleeps: some ten microseconds, half as long."""
 CALL_FLOATS = 1 << 12
 """Numbers that NumPy passes over once in the time that a kernel's call takes, a microsecond."""
-COPIED_ROW, COPIED_COLUMN = 24, 8
+COPIED_ROW, COPIED_COLUMN = 20, 8
 """As many products take as long as to lay a number of a row, or of a column, beside others."""
 
 KEPT_BYTES = 1 << 28

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from trainkit.core.cpu.cost_model import CACHE_LINE, COPIED_ROW, PAGE
+from trainkit.core.cpu.cost_model import CACHE_LINE, PAGE
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, copy_rows, turn_square
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.emitters import fetch_bytes
@@ -45,6 +45,8 @@ _EVEN = 8 if _FLOATS == 16 else 4
 two."""
 _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
+_COPIED_ROWS = 4 * _FEW_ROWS
+"""From so many rows on, weights are laid side by side before they are multiplied."""
 
 
 def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
@@ -191,7 +193,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                     y, y_step, factor_at, shift_at, residual_at, y_step, 1, columns, low, high
                 )
             return
-        if packs and w_next == size and rows < COPIED_ROW:
+        if packs and w_next == size and rows < _COPIED_ROWS:
             few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns)
             if factor_at:
                 finish_block(
@@ -427,7 +429,7 @@ def finished_product(
         factor.ctypes.data + 4 * left if len(factor) else 0, shift.ctypes.data + 4 * left,
         residual.ctypes.data + at if residual.shape[0] else 0, low, high, panel_columns,
     )  # fmt: skip
-    if len(factor) == 0 and low > -np.inf and bottom - top < COPIED_ROW:
+    if len(factor) == 0 and low > -np.inf and bottom - top < _COPIED_ROWS:
         for i in range(top, bottom):
             for j in range(left, right):
                 y[i, j] = low if y[i, j] < low else y[i, j]

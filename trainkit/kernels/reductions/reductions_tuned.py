@@ -173,11 +173,12 @@ def _columns_each(outer: int, inner: int, parts: int) -> int:
     """How many columns are worked on at a time; no bit depends on it.
 
     They take an eighth of the first cache, and there is work for all threads. By few columns a row
-    is read in pieces, which takes up to twice as long, so there are a quarter as many at least.
+    is read in pieces, which takes up to twice as long: there are a quarter of what an
+    eighth of a usual first cache holds, at least.
     """
     tasks = 1 if parts == 1 else math.ceil(min(parts, pools.compute_threads()) / outer)
     fitting = cache_bytes(1) // (8 * 4)
-    return max(fitting // 4, min(fitting, math.ceil(inner / tasks)))
+    return max(FIRST_FLOATS // 32, min(fitting, math.ceil(inner / tasks)))
 
 
 def running_sum(x: Array, axis: int) -> Array | None:
