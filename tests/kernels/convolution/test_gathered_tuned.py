@@ -64,8 +64,8 @@ def test_results_are_sums_rounded_once(pairs, rng, case):
 def test_gradients_of_images_are_sums_rounded_once(eager, rng, monkeypatch, case):
     if not bfloat16_pairs.has_bfloat16_pairs():
         pytest.skip("this processor has no AVX512-BF16")
-    monkeypatch.setattr(gathered_tuned, "_FEWEST_FILTERS", 1)
-    monkeypatch.setattr(gathered_tuned, "_SAVED_NANOSECONDS", 100.0)
+    monkeypatch.setattr(gathered_tuned, "block_columns", lambda: 1)
+    monkeypatch.setattr(gathered_tuned, "PRODUCT_NANOSECONDS", 200.0)
     w, _, kernel, g = arrays(case, rng)
     result = gathered_tuned.input_gradient(w, g, kernel)
     strides = set(w.strides)
@@ -98,8 +98,8 @@ def test_pieces_of_a_batch_have_the_bits_of_the_whole(pairs, rng, monkeypatch, c
 def test_gradients_of_images_in_pieces_have_the_bits_of_the_whole(eager, rng, monkeypatch, case):
     if not bfloat16_pairs.has_bfloat16_pairs():
         pytest.skip("this processor has no AVX512-BF16")
-    monkeypatch.setattr(gathered_tuned, "_FEWEST_FILTERS", 1)
-    monkeypatch.setattr(gathered_tuned, "_SAVED_NANOSECONDS", 100.0)
+    monkeypatch.setattr(gathered_tuned, "block_columns", lambda: 1)
+    monkeypatch.setattr(gathered_tuned, "PRODUCT_NANOSECONDS", 200.0)
     w, _, kernel, g = arrays(case, rng, batch=7)
     whole = gathered_tuned.input_gradient(w, g, kernel)
     if whole is None:

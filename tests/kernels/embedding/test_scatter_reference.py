@@ -27,7 +27,7 @@ CASES = {
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(("shape", "index"), CASES.values(), ids=CASES)
 def test_scattering_is_that_of_numpy(monkeypatch, rng, name, dtype, shape, index):
-    monkeypatch.setattr(scatter_reference, "_FEWEST_PICKS", 0)
+    monkeypatch.setattr(scatter_reference, "CALL_FLOATS", 0)
     out = (9 * rng.normal(size=shape)).astype(dtype)
     values = (9 * rng.normal(size=out[index].shape)).astype(dtype)
     for updates in (values, values[..., :1], values.dtype.type(2)):
@@ -42,7 +42,7 @@ def test_scattering_is_that_of_numpy(monkeypatch, rng, name, dtype, shape, index
     "index", [np.array([0, 4]), np.array([-5]), (np.array([0]), np.array([3]))]
 )
 def test_positions_outside_are_errors_and_nothing_is_changed(monkeypatch, index):
-    monkeypatch.setattr(scatter_reference, "_FEWEST_PICKS", 0)
+    monkeypatch.setattr(scatter_reference, "CALL_FLOATS", 0)
     out = np.zeros((4, 3), "float32")
     with pytest.raises(IndexError, match="out of bounds"):
         scatter_at(np, "add", out, index, np.float32(1))
