@@ -7,6 +7,7 @@ its output shape, never on the eager path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, SupportsIndex
 
 from trainkit.core import dtypes
@@ -103,12 +104,25 @@ def canonical_axes(axis: Any, rank: int, op: str = "operation") -> tuple[int, ..
     """
     if axis is None:
         return tuple(range(rank))
+    if type(axis) is tuple and ONLY_INTS.issuperset(map(type, axis)):  # as nearly all calls have it
+        usual = _axes_from_front(axis, rank)
+        if usual is not None:
+            return usual
     if hasattr(axis, "__index__") and not isinstance(axis, list | tuple):
         return (canonical_axis(axis, rank, op),)
     axes = tuple(canonical_axis(a, rank, op) for a in axis)
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{op}: axis {tuple(axis)} names an axis twice")
     return axes
+
+
+@lru_cache(maxsize=CALLS)
+def _axes_from_front(axes: tuple[int, ...], rank: int) -> tuple[int, ...] | None:
+    """Axes counted from the front, `None` where one is out of range or named twice."""
+    if not all(-rank <= axis < rank for axis in axes):
+        return None
+    from_front = tuple(axis % rank for axis in axes)
+    return from_front if len({*from_front}) == len(axes) else None
 
 
 def _broadcast_dim(a: int | None, b: int | None) -> Iterator[int | None]:

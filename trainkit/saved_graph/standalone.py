@@ -1176,6 +1176,9 @@ def _crossed(words):
 
 
 # core.shapes
+_ONLY_INTS = frozenset((int,))
+
+
 def _size_of_shapes(shape):
     total = 1
     for n in shape:
@@ -1216,12 +1219,26 @@ def _canonical_axis(axis, rank, op="operation"):
 def _canonical_axes(axis, rank, op="operation"):
     if axis is None:
         return tuple(range(rank))
+    if type(axis) is tuple and _ONLY_INTS.issuperset(
+        map(type, axis)
+    ):  # as nearly all calls have it
+        usual = _axes_from_front(axis, rank)
+        if usual is not None:
+            return usual
     if hasattr(axis, "__index__") and not isinstance(axis, list | tuple):
         return (_canonical_axis(axis, rank, op),)
     axes = tuple(_canonical_axis(a, rank, op) for a in axis)
     if len(set(axes)) != len(axes):
         raise GraphError(f"{op}: axis {tuple(axis)} names an axis twice")
     return axes
+
+
+@functools.lru_cache(maxsize=_CALLS)
+def _axes_from_front(axes, rank):
+    if not all(-rank <= axis < rank for axis in axes):
+        return None
+    from_front = tuple(axis % rank for axis in axes)
+    return from_front if len({*from_front}) == len(axes) else None
 
 
 def _broadcast_dim(a, b):
@@ -2845,6 +2862,10 @@ def _ones_like(x, *, dtype):
 
 
 def _full_like(x, value):
+    if value.ndim == 0 and x.size:  # what `broadcast_to` gives, in a fifth of its time
+        repeated = np.ndarray(x.shape, value.dtype, np.asarray(value), 0, (0,) * x.ndim)
+        repeated.flags.writeable = False
+        return repeated
     return np.broadcast_to(value, x.shape)
 
 
@@ -3110,7 +3131,12 @@ def _fit(array, axis, size, fill):
     return np.pad(array, widths, constant_values=fill)
 
 
+_MOST_COMPARED = 1 << 12
+
+
 def _isin(x, members):
+    if x.size * members.size <= _MOST_COMPARED:  # where sorting takes longer
+        return np.equal(x.reshape(-1, 1), members.reshape(1, -1)).any(1).reshape(x.shape)
     return np.isin(x, members)
 
 

@@ -1,5 +1,6 @@
 """What the compiled half does with small arrays in place of kernels: the same bits."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -239,6 +240,28 @@ def test_numbers_that_the_dtype_does_not_hold_go_the_long_way(number):
         assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["add", "divide", "maximum", "power", "greater"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        *(((7, 33), (7, 1)), ((7, 1), (33,)), ((7, 1), (1, 33)), ((700, 33), (1, 33))),
+        *(((5, 5), (5,)), ((5, 5), (5, 1)), ((5, 1), (5,)), ((5, 5), (1, 5)), ((1, 5), (5,))),
+        *(((1, 5), (5, 1)), ((5, 1), (5, 1)), ((5, 1), (1, 1)), ((1, 5), (1, 5)), ((2, 1), (2,))),
+        *(((300, 20), (300, 1)), ((300, 1), (20,)), ((0, 5), (5,)), ((3, 5), (0,)), ((1, 1), (5,))),
+    ],
+)
+def test_rows_and_columns_meet_with_the_bits_of_numpy(left, right, name, dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.choice(WIDE_RANGE, dims).astype(dtype) for dims in (left, right))
+    if (3, 5) == left:
+        with pytest.raises(ValueError, match="broadcast"):
+            PRIMITIVES[name].op(tk.constant(a), tk.constant(b))
+        return
+    with np.errstate(all="ignore"):
+        assert_same_bits(lambda t: PRIMITIVES[name].op(t, tk.constant(b)), a)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 700])
 @pytest.mark.parametrize("name", ["add", "divide", "maximum", "power", "greater"])
 def test_rows_beside_a_vector_have_the_bits_of_numpy(name, rows):
@@ -254,11 +277,16 @@ PAIRS = sorted(
     name
     for name, primitive in PRIMITIVES.items()
     if not primitive.is_ufunc and len(primitive.input_names) == 2 and primitive.steps()
+    if not any(
+        parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        for parameter in inspect.signature(primitive.body).parameters.values()
+    )
 )
 
 
 def test_usual_formulas_of_two_arrays_are_lists_of_ufuncs():
     assert {"gelu_tanh_gradient", "silu_gradient", "relu_gradient"} <= {*PAIRS}
+    assert {"xlogy", "xdivy", "divide_no_nan"} <= {*PAIRS}
 
 
 @given(arrays(("float32", "float64")), st.sampled_from(PAIRS), st.randoms(use_true_random=False))
@@ -384,6 +412,42 @@ def test_a_nan_is_found_wherever_it_is(dtype):
 # ------------------------------------------------------------------ lists of calls
 
 
+def test_choices_and_limits_are_calls_too():
+    def body(xp, x, *, low):
+        return xp.where(xp.isnan(x) | (x < low), 0.5, xp.clip(x, low, 2)) * (x > 0)
+
+    assert [call.name for call in steps_of(body, 1, ["low"])] == [
+        *("isnan", "less", "bitwise_or", "clip", "where", "greater", "cast", "multiply")
+    ]
+
+
+@given(
+    arrays(("float32", "float64", "float16")),
+    st.sampled_from(
+        [
+            lambda x: tk.ops.hard_shrink(x, threshold=1.5),
+            lambda x: tk.ops.soft_shrink(x, threshold=0.75),
+            lambda x: tk.nn.leaky_relu(x, 0.2),
+            *(tk.ops.hard_tanh, tk.ops.relu6, tk.nn.relu, tk.ops.isposinf, tk.ops.isneginf),
+            lambda x: tk.clip_by_value(x, -0.5, 1.25),
+        ]
+    ),
+)
+def test_formulas_that_choose_have_the_bits_of_their_bodies(x, op):
+    assert_same_bits(op, x)
+
+
+@pytest.mark.parametrize("size", [1, 1023, 1025, 4097, 10_001])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_long_formulas_that_choose_go_part_by_part(size, dtype):
+    x = np.random.default_rng(0).choice([*SPECIAL, 3.0, 0.3, -7.0], size).astype(dtype)
+    y = tk.constant(x[::-1].copy())
+    for op in (tk.ops.xlogy, tk.ops.divide_no_nan, tk.maximum, tk.minimum):
+        assert_same_bits(lambda t, op=op: op(t, y), x)
+    for op in (tk.ops.soft_shrink, tk.ops.hard_tanh, tk.ops.isposinf, tk.nn.relu):
+        assert_same_bits(op, x)
+
+
 def test_a_body_becomes_the_calls_that_it_makes():
     steps = steps_of(lambda xp, x, *, slope: xp.maximum(x, -x * slope), 1, ["slope"])
     assert steps == (
@@ -398,12 +462,14 @@ def test_a_body_becomes_the_calls_that_it_makes():
     [
         lambda xp, x: x,
         lambda xp, x: x.astype("int32"),
-        lambda xp, x: xp.where(x > 0, x, 0),
+        lambda xp, x: xp.where(x > 0, x, 0).astype("float16"),
+        lambda xp, x: xp.where(x, x, 0),
+        lambda xp, x: xp.equal(x > 0, True),
         lambda xp, x: x**3,
         lambda xp, x: xp.power(x.astype(x.dtype, copy=False), 2),
         lambda xp, x: x * (2 if x.dtype == np.float32 else 3),
         lambda xp, x: x + (1 / 3 if x.dtype == np.float32 else 1 / 7),
-        lambda xp, x: xp.clip(x, 0, 1),
+        lambda xp, x: xp.clip(x, 0, None),
         lambda xp, x: x.astype("float64") / 3,
         lambda xp, x: xp.frexp(x)[0],
         lambda xp, x: x + np.float64(1),
@@ -473,3 +539,15 @@ def test_sums_of_other_arrays_than_vectors_are_left_to_numpy():
     x = np.ones((64, 64), "float32")
     for other in (x, x.reshape(-1)[::2], x.reshape(-1).astype("int32"), x.astype("float16"), 3.0):
         assert native.vector_sum(other) is None
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 7), (4, 2, 16), (9, 33, 50), (70, 200, 35)])
+def test_products_of_integers_wrap_around(sizes):
+    n, m, p = sizes
+    rng = np.random.default_rng(0)
+    x = rng.integers(-(2**31), 2**31, (n, m), dtype="int32")
+    y = rng.integers(-(2**31), 2**31, (m, p), dtype="int32")
+    for a in (x, np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2]):
+        for b in (y, np.asfortranarray(y)):
+            assert_same_bits(lambda t, b=b: tk.matmul(t, wrap(b)), a)
+            assert np.array_equal(tk.matmul(wrap(a), wrap(b)).numpy(), a @ b)

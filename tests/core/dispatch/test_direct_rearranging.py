@@ -121,3 +121,55 @@ def test_gradients_of_choices_beside_numbers():
         y, z = tk.where(x > 0, x, 7.0), tk.where(x > 0, 7.0, x)
     np.testing.assert_array_equal(tape.gradient(y, x), [1.0, 0.0])
     np.testing.assert_array_equal(tape.gradient(z, x), [0.0, 1.0])
+
+
+transpose, flip, roll = (PRIMITIVES[name].op for name in ("transpose", "flip", "roll"))
+
+
+@given(SIZES, st.sampled_from(NUMBERS), st.data())
+def test_axes_in_another_order_are_those_of_the_body(dims, dtype, data):
+    x = tensor(np.random.default_rng(0), dims, dtype)
+    axes = tuple(data.draw(st.permutations(range(len(dims)))))
+    signed = tuple(k - len(dims) if data.draw(st.booleans()) else k for k in axes)
+    assert_alike(lambda: transpose(x, axes=signed))
+    assert_alike(lambda: transpose(x))
+    assert_alike(lambda: transpose(transpose(x, axes=axes), axes=axes))
+    assert transpose(x, axes=axes)._array.base is not None
+    with pytest.raises(ValueError, match="transpose"):
+        transpose(x, axes=(*axes[:-1], axes[0], 1))
+
+
+@given(SIZES, st.sampled_from(NUMBERS), st.data())
+def test_reversed_elements_are_those_of_the_body(dims, dtype, data):
+    x = tensor(np.random.default_rng(0), dims, dtype)
+    numbers = st.integers(-len(dims), len(dims) - 1)
+    axis = data.draw(st.none() | numbers | st.sets(numbers.filter(lambda k: k >= 0)).map(tuple))
+    assert_alike(lambda: flip(x, axis=axis))
+    assert_alike(lambda: flip(flip(x, axis=axis), axis=axis))
+    with pytest.raises(ValueError, match="flip"):
+        flip(x, axis=len(dims))
+
+
+@given(SIZES, st.sampled_from(NUMBERS), st.integers(-9, 9) | st.just(1 << 70), st.data())
+def test_moved_elements_are_those_of_the_body(dims, dtype, shift, data):
+    x = tensor(np.random.default_rng(0), dims, dtype)
+    axis = data.draw(st.none() | st.integers(-len(dims), len(dims) - 1))
+    if shift == 1 << 70 and axis is None:
+        shift = 7
+    assert_alike(lambda: roll(x, shift=shift, axis=axis))
+    with pytest.raises(ValueError, match="roll"):
+        roll(x, shift=1, axis=len(dims))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("size", [1, 40, 5000])
+def test_chosen_elements_are_those_of_the_body(size, dtype):
+    rng = np.random.default_rng(0)
+    mask, x, y = (
+        wrap(rng.random(size) < 0.5),
+        tensor(rng, [size], dtype),
+        tensor(rng, [size], dtype),
+    )
+    number = wrap(x._array[:1].reshape(()))
+    for a, b in ((x, y), (number, y), (x, number), (number, number)):
+        assert_alike(lambda a=a, b=b: PRIMITIVES["where"].op(mask, a, b))

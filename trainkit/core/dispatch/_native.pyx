@@ -56,7 +56,8 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_FromScalar(object scalar, cnp.PyArray_Descr *outcode)
     object PyArray_MatrixProduct(object a, object b)
     int PyArray_SetBaseObject(PyArrayObject *array, PyObject *base) except -1
-    object PyArray_Transpose(PyArrayObject *array, void *axes)
+    object PyArray_Transpose(PyArrayObject *array, cnp.PyArray_Dims *axes)
+    object PyArray_NewCopy(PyArrayObject *array, cnp.NPY_ORDER order)
     int NPY_ARRAY_C_CONTIGUOUS
     int NPY_ARRAY_F_CONTIGUOUS
     int NPY_ARRAY_ALIGNED
@@ -74,7 +75,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 17
+VERSION = 18
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -187,6 +188,7 @@ include "native_code/scattering.pxi"
 include "native_code/rearranging.pxi"
 include "native_code/calls.pxi"
 include "native_code/products.pxi"
+include "native_code/lapack.pxi"
 include "native_code/backward.pxi"
 include "native_code/journal.pxi"
 include "native_code/planned_calls.pxi"

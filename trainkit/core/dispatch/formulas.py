@@ -229,7 +229,8 @@ def steps_of(
         settings: names of its settings, each a Python number.
 
     Returns:
-        The calls, `None` for a body that is more than such calls.
+        The calls, `None` for a body that is more than such calls. Besides ufuncs there are "where",
+        "clip", and the "cast" of truth values to floats.
     """
     calls = _calls_of(body, inputs, settings, None)
     if calls is None:
@@ -251,16 +252,33 @@ def _calls_of(
         result = body(np, *arrays, **{name: trace.add_setting(name) for name in settings})
     except Exception:  # a body may stumble over such operands in any way
         return None
-    # What is no ufunc has no loop; arrays take other ufuncs than `power` for some exponents.
-    has_loops = all(
-        isinstance(call.function, np.ufunc) and call.function is not np.power
-        for call in trace.calls
-    )
-    if not has_loops or not ends_in(trace, result) or {*trace.dtypes} != {dtype}:
+    if not ends_in(trace, result) or not {*trace.dtypes} <= {dtype, _BOOL}:
+        return None
+    if not all(_has_loop(trace, number) for number in range(len(trace.calls))):
         return None
     return tuple(
         call._replace(numbers=tuple(map(_as_python, call.numbers))) for call in trace.calls
     )
+
+
+_BOOL = np.dtype(np.bool_)
+
+
+def _has_loop(trace: ElementTrace, number: int) -> bool:
+    """Whether the compiled half has a loop for a call, which arrays would take, too."""
+    call = trace.calls[number]
+    dtypes = [None if i < 0 else trace.dtypes[i] for i in call.sources]
+    if call.function == "cast":
+        return dtypes == [_BOOL]
+    if isinstance(call.function, str):
+        dtypes = dtypes[call.function == "where" :]
+        return call.function in ("where", "clip") and not (_BOOL in dtypes and None in dtypes)
+    # Arrays take other ufuncs than `power` for some exponents.
+    if call.function is np.power:
+        return False
+    if trace.dtypes[0] is None:  # then nobody knows which results are truth values
+        return not any(types.endswith("->?") for types in call.function.types if types[0] == "f")
+    return not (_BOOL in dtypes and None in dtypes)
 
 
 def _as_python(number: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CACHED_FLOATS, CALL_FLOATS
+from trainkit.core.dispatch import native
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import BYTE_SECONDS, Family, owned
@@ -74,7 +75,7 @@ def choose(mask: Array, a: Array, b: Array) -> Array | None:
         result = NUMBERS_CHOSEN[0](mask, float(a), b)
     else:
         result = where(mask, a, b)
-    return result
+    return native.elements_chosen(mask, a, b) if result is None else result
 
 
 # ------------------------------------------------------------------ bfloat16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ALONG_AXIS, MOVED, VIEW, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import CALLS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import Axis, TensorLike
-from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+from trainkit.ops.arrays.shaping import as_tensor, known_sizes, rank_of
 from trainkit.ops.core.axis_numbers import whole_number
 
 
@@ -33,7 +34,13 @@ def _permutation(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return order
 
 
-@primitive(_transpose_rule, name="transpose", semantics=VIEW, text="beside numbers")
+@primitive(
+    _transpose_rule,
+    name="transpose",
+    semantics=VIEW,
+    text="beside numbers",
+    direct=Direct("transpose"),
+)
 def _transpose(xp: ArrayModule, x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
     """The axes in another order."""
     return x.transpose() if axes is None else x.transpose(axes)
@@ -109,7 +116,7 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
         TensorShape([4, 3, 2])
     """
     x = as_tensor(x)
-    rank = len(x.shape)
+    rank = rank_of(x)
     order = list(range(rank))
     one = shapes.canonical_axis(axis1, rank, "swapaxes")
     two = shapes.canonical_axis(axis2, rank, "swapaxes")
@@ -134,16 +141,23 @@ def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
         TensorShape([3, 4, 2])
     """
     x = as_tensor(x)
-    rank = len(x.shape)
-    come = shapes.canonical_axes(source, rank, "moveaxis")
-    go = shapes.canonical_axes(destination, rank, "moveaxis")
+    rank = rank_of(x)
+    sources = (source,) if type(source) is int else source
+    targets = (destination,) if type(destination) is int else destination
+    come = shapes.canonical_axes(sources, rank, "moveaxis")
+    go = shapes.canonical_axes(targets, rank, "moveaxis")
     if len(come) != len(go):
         raise ShapeError(f"moveaxis: {len(come)} axes to move, {len(go)} places for them")
+    result: Tensor = _transpose(x, axes=_moved_order(come, go, rank))
+    return result
+
+
+@lru_cache(maxsize=CALLS)
+def _moved_order(come: tuple[int, ...], go: tuple[int, ...], rank: int) -> tuple[int, ...]:
     order = [axis for axis in range(rank) if axis not in come]
     for position, axis in sorted(zip(go, come, strict=True)):
         order.insert(position, axis)
-    result: Tensor = _transpose(x, axes=tuple(order))
-    return result
+    return tuple(order)
 
 
 def _axes(axis: Any, op: str) -> tuple[int, ...]:
@@ -260,7 +274,8 @@ def squeeze(x: TensorLike, axis: Axis | None = None) -> Tensor:
     """
     if axis is None:
         x = as_tensor(x)
-        axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
+        dims = x._array.shape if type(x) is Tensor else x.shape
+        axes = tuple([i for i, n in enumerate(dims) if n == 1])
         result: Tensor = _squeeze(x, axis=axes) if axes else x
         return result
     if isinstance(x, SymbolicTensor) and not x.unknown_sizes_fit:

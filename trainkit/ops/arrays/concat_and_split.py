@@ -32,7 +32,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.concat import concat_tuned
 from trainkit.kernels.threads.thread_pool import FEWEST_COPIED
 from trainkit.ops.arrays.axes import expand_dims
-from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
+from trainkit.ops.arrays.shaping import as_tensor, known_sizes, rank_of, ravel, reshape
 from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
@@ -457,7 +457,10 @@ def unstack(x: TensorLike, num: int | None = None, axis: int = 0) -> list[Tensor
 
 
 def _at_least(xs: Any, rank: int) -> list[Tensor]:
-    return [{1: atleast_1d, 2: atleast_2d, 3: atleast_3d}[rank](x) for x in _items(xs)]
+    items = list(_items(xs))
+    if all(type(x) is Tensor and x._array.ndim >= rank for x in items):
+        return items
+    return [{1: atleast_1d, 2: atleast_2d, 3: atleast_3d}[rank](x) for x in items]
 
 
 def _items(xs: Any) -> Any:
@@ -472,7 +475,7 @@ def atleast_1d(x: TensorLike) -> Tensor:
         TensorShape([1])
     """
     x = as_tensor(x)
-    return x if len(x.shape) else reshape(x, (1,))
+    return x if rank_of(x) else reshape(x, (1,))
 
 
 def atleast_2d(x: TensorLike) -> Tensor:
@@ -508,7 +511,7 @@ def hstack(xs: Any) -> Tensor:
         array([1, 2, 3], dtype=int32)
     """
     items = _at_least(xs, 1)
-    return concatenate(items, axis=0 if items and len(items[0].shape) == 1 else 1)
+    return concatenate(items, axis=0 if items and rank_of(items[0]) == 1 else 1)
 
 
 def column_stack(xs: Any) -> Tensor:
@@ -522,7 +525,7 @@ def column_stack(xs: Any) -> Tensor:
         array([[1, 3],
                [2, 4]], dtype=int32)
     """
-    columns = [x if len(x.shape) > 1 else reshape(x, (-1, 1)) for x in map(as_tensor, xs)]
+    columns = [x if rank_of(x) > 1 else reshape(x, (-1, 1)) for x in map(as_tensor, xs)]
     return concatenate(columns, axis=1)
 
 

@@ -22,7 +22,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.arrays.shaping import as_tensor, rank_of, reshape
 from trainkit.ops.core.axis_numbers import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.vmap import later
@@ -107,7 +107,7 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
         array([1, 4], dtype=int32)
     """
     x = as_tensor(x)
-    rank = len(x.shape)
+    rank = rank_of(x)
     if rank < 2:
         raise ShapeError(f"diagonal: needs two axes at least, got shape {tuple(x.shape)}")
     if rank == 2 and (axis1, axis2) in ((0, 1), (-2, -1)):

@@ -32,7 +32,7 @@ def _mirror_rule(x: Spec, *, axis: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_mirror_rule, name="flip", semantics=AXIS, text="beside numbers")
+@primitive(_mirror_rule, name="flip", semantics=AXIS, text="beside numbers", direct=Direct("flip"))
 def _flip(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """The elements in reverse order along axes."""
     return xp.flip(x, axis)
@@ -95,7 +95,9 @@ def _roll_rule(x: Spec, *, shift: Any, axis: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_roll_rule, name="roll", semantics=ARRANGEMENT, text="beside numbers")
+@primitive(
+    _roll_rule, name="roll", semantics=ARRANGEMENT, text="beside numbers", direct=Direct("roll")
+)
 def _roll(xp: ArrayModule, x: Array, *, shift: Any, axis: Any) -> Array:
     """The elements moved along axes; those that leave come back at the other end."""
     if xp is np and type(shift) is int and x.size:

@@ -254,6 +254,10 @@ def _fill_empty(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> T
     return where(missing, cast(as_tensor(fill_value), values.dtype), values)
 
 
+_MOST_COMPARED = 1 << 12
+"""Pairs of an element and a member that are compared one by one."""
+
+
 @primitive(
     lambda x, members: Spec(x.shape, dtypes.bool_),
     name="isin",
@@ -264,6 +268,8 @@ def _fill_empty(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> T
 )
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""
+    if xp is np and x.size * members.size <= _MOST_COMPARED:  # where sorting takes longer
+        return np.equal(x.reshape(-1, 1), members.reshape(1, -1)).any(1).reshape(x.shape)
     return xp.isin(x, members)
 
 

@@ -41,6 +41,11 @@ def as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 
+def rank_of(x: Tensor) -> int:
+    """How many axes a tensor has."""
+    return x._array.ndim if type(x) is Tensor else len(x.shape)
+
+
 def refuse_bools(x: Tensor, op: str) -> Tensor:
     """`x`, unless it holds bools, whose sums in their own dtype would be no counts.
 

@@ -12,7 +12,8 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
-from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.arrays.axes import swap_last_axes
+from trainkit.ops.arrays.shaping import as_tensor, rank_of, reshape
 from trainkit.ops.core.dynamic_shapes import Bound
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.linear_algebra.einsum import labels, product_of_two
@@ -38,7 +39,7 @@ def dot(x1: Any, x2: Any) -> Tensor:
         11.0
     """
     a, b = as_tensor(x1), as_tensor(x2)
-    rank_a, rank_b = len(a.shape), len(b.shape)
+    rank_a, rank_b = rank_of(a), rank_of(b)
     if not rank_a or not rank_b:
         return multiply(a, b)
     if rank_b <= 2:
@@ -48,7 +49,7 @@ def dot(x1: Any, x2: Any) -> Tensor:
 
 def _kept_short(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """`y` as int8 if the inputs promote to it; only `matmul` and `einsum` widen it, as in Keras."""
-    if y.dtype == dtypes.int32 and dtypes.result_type(a, b) == dtypes.int8:
+    if y.dtype is dtypes.int32 and dtypes.result_type(a, b) == dtypes.int8:
         return cast(y, dtypes.int8)
     return y
 
@@ -86,9 +87,12 @@ def inner(x1: Any, x2: Any) -> Tensor:
         11.0
     """
     a, b = as_tensor(x1), as_tensor(x2)
-    if not len(a.shape) or not len(b.shape):
+    rank_a, rank_b = rank_of(a), rank_of(b)
+    if not rank_a or not rank_b:
         return multiply(a, b)
-    return tensordot(a, b, axes=((len(a.shape) - 1,), (len(b.shape) - 1,)))
+    if rank_a <= 2 and rank_b <= 2 and a.shape[-1] == b.shape[-1] is not None:
+        return _kept_short(matmul(a, b if rank_b == 1 else swap_last_axes(b)), a, b)
+    return tensordot(a, b, axes=((rank_a - 1,), (rank_b - 1,)))
 
 
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -157,6 +161,9 @@ def tensordot(x1: TensorLike, x2: TensorLike, axes: Any = 2) -> Tensor:
         array([[11.]], dtype=float32)
     """
     a, b = as_tensor(x1), as_tensor(x2)
+    if axes == 1 and type(axes) is int and rank_of(a) in (1, 2) and rank_of(b) in (1, 2):
+        if a.shape[-1] == b.shape[0] is not None:
+            return _kept_short(matmul(a, b), a, b)
     a_dims, b_dims = tuple(a.shape), tuple(b.shape)
     of_a, of_b = _paired_axes(axes, len(a_dims), len(b_dims))
     for i, j in zip(of_a, of_b, strict=True):

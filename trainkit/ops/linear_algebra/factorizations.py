@@ -22,6 +22,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.linear_algebra import lapack_tuned
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
@@ -46,7 +47,7 @@ from trainkit.ops.math.reductions import sum as sum_
 # ------------------------------------------------------------------ cholesky
 
 
-@primitive(like_matrices, name="cholesky", semantics=MATRIX)
+@primitive(like_matrices, name="cholesky", semantics=MATRIX, tuned=lapack_tuned.CHOLESKY)
 @lapack("Cholesky decomposition was not successful. The input is not positive definite.")
 def _cholesky(xp: ArrayModule, x: Array, *, or_nan: bool = False) -> Array:
     """The lower triangular matrices whose product with their adjoint is `x`.
@@ -183,7 +184,7 @@ def _qr_rule(x: Spec, *, mode: str) -> Any:
     return Spec((*batch, n, k), x.dtype), Spec((*batch, k, m), x.dtype)
 
 
-@primitive(_qr_rule, name="qr", semantics=MATRIX)
+@primitive(_qr_rule, name="qr", semantics=MATRIX, tuned=lapack_tuned.QR)
 @lapack("the QR decomposition failed")
 def _qr(xp: ArrayModule, x: Array, *, mode: str) -> Any:
     """Orthogonal times upper triangular matrices."""
@@ -258,7 +259,7 @@ def _lu_rule(x: Spec) -> Any:
     return Spec(x.shape, x.dtype), Spec((*x.shape[:-2], short), dtypes.int32)
 
 
-@primitive(_lu_rule, name="lu_factor", semantics=MATRIX)
+@primitive(_lu_rule, name="lu_factor", semantics=MATRIX, tuned=lapack_tuned.LU)
 @lapack("Input is not invertible.")
 def _lu_factor(xp: ArrayModule, x: Array) -> Any:
     """Both triangles in one matrix, and the row that each row was exchanged with."""
@@ -285,7 +286,9 @@ def _permutation_rule(pivots: Spec, *, rows: int | None = None) -> Spec:
     return Spec((*pivots.shape[:-1], rows, rows), dtypes.float32)
 
 
-@primitive(_permutation_rule, semantics=INDEXING, no_gradient=INTEGERS)
+@primitive(
+    _permutation_rule, semantics=INDEXING, no_gradient=INTEGERS, tuned=lapack_tuned.PERMUTATION
+)
 def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = None) -> Array:
     """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made.
 

@@ -20,6 +20,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.linear_algebra import lapack_tuned
 from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
@@ -45,7 +46,7 @@ _NOT_INVERTIBLE = "Input is not invertible."
 # ------------------------------------------------------------------ inverse
 
 
-@primitive(like_matrices, name="inv", semantics=MATRIX)
+@primitive(like_matrices, name="inv", semantics=MATRIX, tuned=lapack_tuned.INVERSE)
 @lapack(_NOT_INVERTIBLE)
 def _inv(xp: ArrayModule, x: Array) -> Array:
     """The inverse matrices."""
@@ -95,7 +96,7 @@ def _solve_stacks(xp: ArrayModule, a: Array, b: Array) -> Array:
     return xp.linalg.solve(a, b)
 
 
-@primitive(_solve_rule, name="solve", semantics=MATRIX)
+@primitive(_solve_rule, name="solve", semantics=MATRIX, tuned=lapack_tuned.SOLVE)
 @lapack(_NOT_INVERTIBLE)
 def _solve(xp: ArrayModule, a: Array, b: Array) -> Array:
     """The matrices x with a @ x = b."""
@@ -114,6 +115,11 @@ _solve.batch_by(of_matrices)
 def _with_columns(a: Any, b: Any, op: str) -> tuple[Tensor, Tensor, bool]:
     """Square matrices, right sides as matrices, and whether these were vectors."""
     left, right = matrices(a, op, square=True), as_tensor(b)
+    if type(left) is Tensor and type(right) is Tensor:  # the usual case, without a look at symbols
+        left_dims, right_dims = left._array.shape, right._array.shape
+        if left_dims[:-1] == right_dims[:-1]:
+            left, right = same_type(left, right)
+            return left, right, False
     _check_right_side(left, right, op)
     is_vector = len(right.shape) == len(left.shape) - 1
     if is_vector:
@@ -161,7 +167,9 @@ def solve(a: TensorLike, b: TensorLike) -> Tensor:
     return squeeze(result, -1) if is_vector else result
 
 
-@primitive(_solve_rule, name="solve_triangular", semantics=MATRIX)
+@primitive(
+    _solve_rule, name="solve_triangular", semantics=MATRIX, tuned=lapack_tuned.SOLVE_TRIANGULAR
+)
 @lapack(_NOT_INVERTIBLE)
 def _solve_triangular(xp: ArrayModule, a: Array, b: Array, *, lower: bool) -> Array:
     """The matrices x with a @ x = b, where only one triangle of `a` counts."""
@@ -206,7 +214,12 @@ def solve_triangular(a: TensorLike, b: TensorLike, lower: bool = False) -> Tenso
 # ------------------------------------------------------------------ determinants
 
 
-@primitive(lambda x: Spec(x.shape[:-2], x.dtype), name="det", semantics=MATRIX)
+@primitive(
+    lambda x: Spec(x.shape[:-2], x.dtype),
+    name="det",
+    semantics=MATRIX,
+    tuned=lapack_tuned.DETERMINANT,
+)
 @lapack("the determinant failed")
 def _det(xp: ArrayModule, x: Array) -> Array:
     """The determinants."""
@@ -246,7 +259,7 @@ def _slogdet_rule(x: Spec) -> Any:
     return Spec(x.shape[:-2], x.dtype), Spec(x.shape[:-2], x.dtype.real_dtype)
 
 
-@primitive(_slogdet_rule, name="slogdet", semantics=MATRIX)
+@primitive(_slogdet_rule, name="slogdet", semantics=MATRIX, tuned=lapack_tuned.LOG_DETERMINANT)
 @lapack("the determinant failed")
 def _slogdet(xp: ArrayModule, x: Array) -> Any:
     """Sign and logarithm of the magnitude of the determinants."""

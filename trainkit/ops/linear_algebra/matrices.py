@@ -30,6 +30,11 @@ def matrices(x: Any, op: str, square: bool = False) -> Tensor:
         ShapeError: it has fewer than two axes, or `square` and its matrices are not.
     """
     tensor = as_tensor(x)
+    if type(tensor) is Tensor:  # as nearly all are: sizes and dtype are the array's
+        dims = tensor._array.shape
+        if len(dims) > 1 and (not square or dims[-1] == dims[-2]):
+            if tensor._array.dtype.char in "fd":
+                return tensor
     check_matrices(tuple(tensor.shape), op, square, unknown_sizes_fit(tensor))
     matrix_dtype = shapes.float_dtype(tensor.dtype)
     return tensor if tensor.dtype == matrix_dtype else cast(tensor, matrix_dtype)
@@ -57,6 +62,10 @@ def check_matrices(dims: Any, op: str, square: bool = False, unknown_fits: bool 
 
 def same_type(*tensors: Tensor) -> list[Tensor]:
     """`tensors` in the dtype to which they promote."""
+    arrays = [x._array if type(x) is Tensor else None for x in tensors]
+    first = getattr(arrays[0], "dtype", None)
+    if first is not None and all(getattr(a, "dtype", None) is first for a in arrays):
+        return list(tensors)
     common_dtype = dtypes.result_type(*(x.dtype for x in tensors))
     return [x if x.dtype == common_dtype else cast(x, common_dtype) for x in tensors]
 

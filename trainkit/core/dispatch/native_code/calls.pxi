@@ -377,6 +377,12 @@ cdef class Kernel(Op):
             self.record(inputs, y, settings)
         return y
 
+    cdef inline bint may_copy(self, PyArrayObject *a) noexcept:
+        """Whether it is a small vector with gaps, which NumPy reads in the same order."""
+        if self.direct is None or self.direct.any_size or PyArray_NDIM(a) != 1:
+            return False
+        return PyArray_SIZE(a) <= DIRECT and is_number_dtype(PyArray_DESCR(a))
+
     cdef object directly(self, list ready, dict settings):
         """What NumPy's loops give where the kernel's bits can be had by them alone, or `None`."""
         cdef PyArrayObject *a
@@ -385,7 +391,13 @@ cdef class Kernel(Op):
         if self.element_limit == 0 or count < 2 or not is_array(<object>PyList_GET_ITEM(ready, 1)):
             return None
         a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
-        if PyArray_SIZE(a) > self.element_limit or not in_order(a):
+        if not in_order(a) and self.may_copy(a):
+            ready = ready[:]
+            ready[1] = PyArray_NewCopy(a, cnp.NPY_CORDER)
+            a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
+        if not in_order(a) or PyArray_SIZE(a) > self.element_limit and not (
+            self.direct is None and PyArray_DESCR(a) is F16  # of which no size has fast loops
+        ):
             return None
         if self.direct is not None:
             if self.direct.widens and is_half(PyArray_DESCR(a)):
@@ -393,7 +405,9 @@ cdef class Kernel(Op):
                 return None if result is None else narrowed(result, PyArray_DESCR(a))
             return self.direct.run(ready, settings)
         # NumPy computes with numbers in other ways than with arrays.
-        if PyArray_NDIM(a) == 0 or count - 1 > MOST_INPUTS or not is_float(PyArray_DESCR(a)):
+        if PyArray_NDIM(a) == 0 or count - 1 > MOST_INPUTS:
+            return None
+        if not is_float(PyArray_DESCR(a)) and PyArray_DESCR(a) is not F16:
             return None
         for i in range(2, count):
             if not is_array(<object>PyList_GET_ITEM(ready, i)):
@@ -411,6 +425,8 @@ cdef class Kernel(Op):
                 self.formula = Formula(len(self.primitive.input_names), steps)
         if self.formula is None or self.formula.inputs != count - 1:
             return None
+        if PyArray_DESCR(a) is F16:
+            return self.formula.run_halves(ready, settings)
         return self.formula.run(ready, settings)
 
     cdef object by_tuned(self, list ready, dict settings):

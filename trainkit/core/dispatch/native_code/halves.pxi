@@ -105,11 +105,62 @@ cdef cnp.PyArray_Descr *F16 = <cnp.PyArray_Descr *><PyObject *>DTYPE_F16
 cdef cnp.dtype DTYPE_BF16 = np.dtype(ml_dtypes.bfloat16)
 cdef cnp.PyArray_Descr *BF16 = <cnp.PyArray_Descr *><PyObject *>DTYPE_BF16
 
-# Those of two operands whose loops of 16-bit floats compute in float32; a maximum's chooses bits.
-cdef frozenset COMPUTED_WIDE = frozenset(
-    (np.add, np.subtract, np.multiply, np.divide, np.less, np.less_equal, np.greater,
-     np.greater_equal, np.equal, np.not_equal)
+# Those of two operands whose loops of 16-bit floats compute in float32.
+cdef frozenset ROUNDED_WIDE = frozenset((np.add, np.subtract, np.multiply, np.divide))
+cdef frozenset COMPUTED_WIDE = ROUNDED_WIDE | frozenset(
+    (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 )
+# What gives one of its operands, or truth values, so that no result of 16-bit floats is rounded.
+cdef frozenset NEVER_ROUNDED = frozenset(
+    (np.absolute, np.negative, np.isnan, np.isfinite, np.isinf, np.signbit, np.logical_and,
+     np.logical_or, np.logical_xor, np.logical_not, np.bitwise_and, np.bitwise_or, np.invert)
+)
+
+
+cdef extern from *:
+    """
+    /* a or b; of a NaN and another number the NaN. */
+    #define TK_EXTREME(COMPARED) \
+        for (Py_ssize_t i = 0; i < n; i++) { \
+            float x = a[step_a ? i : 0], z = b[step_b ? i : 0]; \
+            y[i] = (x COMPARED z) | (x != x) ? x : z; \
+        } \
+        break;
+
+    TK_WIDE static void choose_extremes(
+        int kind, const float *a, const float *b, float *y, Py_ssize_t n, int step_a, int step_b
+    ) {
+        switch (kind) {
+            case 2: TK_EXTREME(>=)
+            case 3: TK_EXTREME(>)
+            case 4: TK_EXTREME(<=)
+            case 5: TK_EXTREME(<)
+        }
+    }
+    """
+    void choose_extremes(
+        int kind, const float *a, const float *b, float *y, Py_ssize_t n, bint step_a, bint step_b
+    ) nogil
+
+
+cdef Extreme extreme_of(object ufunc, object dtype) except *:
+    """How a maximum or a minimum of 16-bit floats chooses."""
+    cdef int kind
+    cdef float[64] results
+    if not WIDE_HALVES or ufunc not in (np.maximum, np.minimum):
+        return NO_EXTREME
+    special = [0.0, -0.0, 1.5, -1.5, 60000.0, np.nan, np.inf, -np.inf]
+    one, two = np.repeat(special, 8).astype(np.float32), np.tile(special, 8).astype(np.float32)
+    with np.errstate(all="ignore"):
+        expected = ufunc(one.astype(dtype), two.astype(dtype))
+    for kind in range(GREATEST, LEAST_OR_SECOND + 1):
+        choose_extremes(
+            kind, <float *>bytes_of(one), <float *>bytes_of(two), results, 64, True, True
+        )
+        chosen_values = np.array([results[i] for i in range(64)], np.float32).astype(dtype)
+        if chosen_values.tobytes() == expected.tobytes():
+            return <Extreme>kind
+    return OTHER_ROUNDING
 
 
 cdef inline bint is_half(cnp.PyArray_Descr *descr) noexcept:
@@ -157,6 +208,19 @@ cdef object narrowed(object x, cnp.PyArray_Descr *descr):
     return x.astype(<object><PyObject *>descr) if x.dtype is DTYPE_F32 else x
 
 
+cdef object turned(object x):
+    """An array whose axes in reverse order lie in memory, with its axes so; `None` for others."""
+    cdef int flags = NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED
+    if PyArray_FLAGS(<PyArrayObject *>x) & flags != flags:
+        return None
+    return PyArray_Transpose(<PyArrayObject *>x, NULL)
+
+
+cdef object turned_back(object y):
+    """`y` with its axes in reverse order; `None` stays."""
+    return None if y is None else PyArray_Transpose(<PyArrayObject *>y, NULL)
+
+
 cdef object half_apply1(Loops loops, object x):
     """The ufunc of an array of 16-bit floats, or `None` if that is not for this module."""
     cdef PyArrayObject *a
@@ -168,8 +232,13 @@ cdef object half_apply1(Loops loops, object x):
         return None
     a = <PyArrayObject *>x
     descr, n = PyArray_DESCR(a), PyArray_SIZE(a)
-    if not is_half(descr) or loops.f32 is NULL or n == 0 or not in_order(a):
+    if not is_half(descr) or loops.f32 is NULL or n == 0:
         return None
+    if not in_order(a):
+        x_turned = turned(x)
+        if x_turned is not None:
+            return turned_back(half_apply1(loops, x_turned))
+        return half_apply1(loops, PyArray_NewCopy(a, cnp.NPY_CORDER))
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), BOOL if loops.gives_bool else descr)
     from_x, to = PyArray_BYTES(a), bytes_of(y)
     if n <= DIRECT:
@@ -215,8 +284,10 @@ cdef object half_apply2(Loops loops, object x1, object x2):
     descr, n = PyArray_DESCR(a), PyArray_SIZE(a)
     if not is_half(descr) or PyArray_DESCR(b) is not descr or n == 0 or PyArray_NDIM(a) == 0:
         return None
-    if not loops.computes_wide or not in_order(a) or not in_order(b):
+    if not loops.is_wide(descr):
         return None
+    if not in_order(a) or not in_order(b):
+        return half_apply2_in_order(loops, x1, x2)
     if not same_shape(a, b):
         n = PyArray_SIZE(b)
         if PyArray_NDIM(b) != 1 or PyArray_DIM(a, PyArray_NDIM(a) - 1) != n or n < 2:
@@ -230,6 +301,21 @@ cdef object half_apply2(Loops loops, object x1, object x2):
         with nogil:
             half_rows(loops, descr, one, two, to, rows, n)
     return y
+
+
+cdef object half_apply2_in_order(Loops loops, object x1, object x2):
+    """The same of arrays of which one lies in memory in another order at least."""
+    cdef PyArrayObject *a = <PyArrayObject *>x1
+    cdef PyArrayObject *b = <PyArrayObject *>x2
+    one, two = turned(x1), turned(x2)
+    if one is not None and two is not None and same_shape(a, b):
+        return turned_back(half_apply2(loops, one, two))
+    if PyArray_SIZE(a) < PyArray_SIZE(b):
+        return None
+    return half_apply2(
+        loops, x1 if in_order(a) else PyArray_NewCopy(a, cnp.NPY_CORDER),
+        x2 if in_order(b) else PyArray_NewCopy(b, cnp.NPY_CORDER),
+    )
 
 
 cdef void half_rows(
@@ -268,7 +354,10 @@ cdef void half_loop_wide(
     steps[0] = 0 if n == 1 else step_one
     steps[1] = 0 if n == 1 else step_two
     steps[2] = 0 if n == 1 else 1 if loops.gives_bool else 4
-    loops.f32(args, &count, steps, loops.data32)
+    if loops.extreme(descr) != NO_EXTREME:
+        choose_extremes(loops.extreme(descr), one, two, results, count, step_one, step_two)
+    else:
+        loops.f32(args, &count, steps, loops.data32)
     if not loops.gives_bool:
         narrow(descr, results, y + 2 * start, count)
 
@@ -285,9 +374,15 @@ cdef object half_apply2_number(Loops loops, object x, object number, bint number
         return None
     a = <PyArrayObject *>x
     descr, n = PyArray_DESCR(a), PyArray_SIZE(a)
-    if not is_half(descr) or not loops.computes_wide or n == 0 or PyArray_NDIM(a) == 0:
+    if not is_half(descr) or not loops.is_wide(descr) or n == 0 or PyArray_NDIM(a) == 0:
         return None
-    if not in_order(a) or not half_number(number, descr, loops.gives_bool, &rounded):
+    if not in_order(a):
+        x_turned = turned(x)
+        if x_turned is not None:
+            return turned_back(half_apply2_number(loops, x_turned, number, number_first))
+        a_copy = PyArray_NewCopy(a, cnp.NPY_CORDER)
+        return half_apply2_number(loops, a_copy, number, number_first)
+    if not half_number(number, descr, loops.gives_bool, &rounded):
         return None
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), BOOL if loops.gives_bool else descr)
     from_x, to = PyArray_BYTES(a), bytes_of(y)

@@ -15,6 +15,15 @@ cdef extern from "numpy/ufuncobject.h":
         const char *types
 
 
+cdef enum Extreme:
+    NO_EXTREME
+    OTHER_ROUNDING  # NumPy's or `ml_dtypes`'s choice is none of those below
+    GREATEST  # of equal ones, as 0.0 and -0.0 are, the first
+    GREATEST_OR_SECOND
+    LEAST
+    LEAST_OR_SECOND
+
+
 cdef inline bint is_float(cnp.PyArray_Descr *descr) noexcept:
     return descr is F32 or descr is F64
 
@@ -35,6 +44,16 @@ cdef inline int kind_of(cnp.PyArray_Descr *descr) noexcept:
     return NUM_I64 if descr is I64 else cnp.NPY_BOOL
 
 
+cdef object POWER = np.power
+
+
+cdef struct RowCalls:
+    # Two operands and a matrix, row by row: sizes, and bytes from row to row and from number to number.
+    cnp.npy_intp dims[2]
+    cnp.npy_intp row_steps[3]
+    cnp.npy_intp steps[3]
+
+
 cdef class Loops:
     """The inner loops of a ufunc: for float32 and float64, and by NumPy's numbers of dtypes.
 
@@ -49,6 +68,9 @@ cdef class Loops:
     cdef void *data64
     cdef bint gives_bool
     cdef bint computes_wide  # 16-bit floats in float32
+    cdef bint rounds  # what gives other floats than its operands are
+    cdef Extreme extreme_f16  # how it chooses, if that is what it does
+    cdef Extreme extreme_bf16
     cdef NumpyLoop by_kind[cnp.NPY_DOUBLE + 1]
     cdef void *data_by_kind[cnp.NPY_DOUBLE + 1]
 
@@ -59,6 +81,9 @@ cdef class Loops:
         self.ufunc = ufunc
         self.own = own_loop_of(ufunc)
         self.computes_wide = ufunc in COMPUTED_WIDE
+        self.rounds = ufunc in ROUNDED_WIDE
+        self.extreme_f16 = extreme_of(ufunc, DTYPE_F16)
+        self.extreme_bf16 = extreme_of(ufunc, DTYPE_BF16)
         if fields.nout != 1:
             return
         for i in range(fields.ntypes):
@@ -77,6 +102,13 @@ cdef class Loops:
                 self.gives_bool = result == cnp.NPY_BOOL
             elif kind == cnp.NPY_DOUBLE and self.f64 is NULL:
                 self.f64, self.data64 = fields.functions[i], fields.data[i]
+
+    cdef inline Extreme extreme(self, cnp.PyArray_Descr *descr) noexcept nogil:
+        return self.extreme_f16 if descr is F16 else self.extreme_bf16
+
+    cdef inline bint is_wide(self, cnp.PyArray_Descr *descr) noexcept:
+        """Whether two operands of a type of 16-bit floats are computed, or chosen, in float32."""
+        return self.computes_wide or self.extreme(descr) > OTHER_ROUNDING
 
     cdef inline cnp.PyArray_Descr *result(self, cnp.PyArray_Descr *descr) noexcept:
         return BOOL if self.gives_bool else descr
@@ -106,22 +138,18 @@ cdef class Loops:
             return self.own.f32
         return self.own.f64 if kind == cnp.NPY_DOUBLE else NULL
 
-    cdef void call_rows(
-        self, cnp.PyArray_Descr *descr, char **args, cnp.npy_intp rows, cnp.npy_intp n,
-        cnp.npy_intp *steps,
-    ) noexcept:
-        """NumPy's loop on `rows` times `n` elements and `n` others."""
+    cdef void call_rows(self, cnp.PyArray_Descr *descr, char **args, RowCalls *rows) noexcept:
+        """NumPy's loop on one row after the other."""
         cdef bint is_f32 = descr is F32
         cdef NumpyLoop loop = self.f32 if is_f32 else self.f64
         cdef void *data = self.data32 if is_f32 else self.data64
         cdef char *now[3]
-        cdef cnp.npy_intp i
+        cdef cnp.npy_intp i, k
         with nogil:
-            for i in range(rows):
-                # A loop may change what it is given.
-                now[0], now[1] = args[0] + i * n * steps[0], args[1]
-                now[2] = args[2] + i * n * steps[2]
-                loop(now, &n, steps, data)
+            for i in range(rows.dims[0]):
+                for k in range(3):  # a loop may change what it is given
+                    now[k] = args[k] + i * rows.row_steps[k]
+                loop(now, &rows.dims[1], rows.steps, data)
 
     cdef inline bint has_kind(self, cnp.PyArray_Descr *descr) noexcept:
         return is_number_dtype(descr) and self.by_kind[kind_of(descr)] is not NULL
@@ -130,6 +158,15 @@ cdef class Loops:
         self, int kind, char **args, cnp.npy_intp n, cnp.npy_intp *steps
     ) noexcept:
         self.by_kind[kind](args, &n, steps, self.data_by_kind[kind])
+
+    cdef inline void call_of(
+        self, int kind, char **args, cnp.npy_intp n, cnp.npy_intp *steps
+    ) noexcept:
+        """The loop for floats, whatever it gives."""
+        if kind == cnp.NPY_FLOAT:
+            self.f32(args, &n, steps, self.data32)
+        else:
+            self.f64(args, &n, steps, self.data64)
 
     cdef inline void call_elements(
         self, int kind, char **args, cnp.npy_intp n, cnp.npy_intp *steps, bint beside_number
@@ -197,7 +234,10 @@ cdef object apply2(Loops loops, object x1, object x2):
     cdef PyArrayObject *b = <PyArrayObject *>x2
     cdef PyArrayObject *like
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
-    cdef cnp.npy_intp size_a, size_b, n, rows
+    cdef cnp.npy_intp size_a, size_b, n
+    cdef RowCalls rows
+    cdef cnp.npy_intp *shape
+    cdef bint is_by_rows
     cdef bint beside_number
     cdef char *args[3]
     cdef cnp.npy_intp steps[3]
@@ -207,36 +247,57 @@ cdef object apply2(Loops loops, object x1, object x2):
     n = size_a if size_a >= size_b else size_b
     if not in_order(a) or not in_order(b):
         return by_ufunc(loops, (x1, x2), n)
-    rows = 1
     beside_number = PyArray_NDIM(a) == 0 or PyArray_NDIM(b) == 0
-    if (
-        PyArray_NDIM(b) == 1 and PyArray_NDIM(a) == 2
-        and PyArray_DIM(a, 1) == size_b and size_b > 1 and size_a
-    ):
-        # Of any size, as NumPy takes its time between rows.
-        like = a
-        rows, n = PyArray_DIM(a, 0), size_b
+    is_by_rows, like = are_rows(a, b, &rows), a
+    # A loop of powers takes other ways for one exponent than where NumPy repeats it.
+    if is_by_rows and rows.steps[1] == 0 and loops.ufunc is POWER:
+        return by_ufunc(loops, (x1, x2), n)
+    if is_by_rows:  # of any size, as NumPy takes its time between rows
+        shape = rows.dims
     elif n > DIRECT and not (beside_number and loops.own_of(kind_of(descr), True) is not NULL):
         return by_ufunc(loops, (x1, x2), n)
     elif same_shape(a, b) or PyArray_NDIM(b) == 0:
-        like = a
+        shape = PyArray_DIMS(a)
         n = size_a
     elif PyArray_NDIM(a) == 0:
-        like = b
+        like, shape = b, PyArray_DIMS(b)
         n = size_b
     else:
         return by_ufunc(loops, (x1, x2), n)
-    y = empty(PyArray_NDIM(like), PyArray_DIMS(like), loops.result(descr))
+    y = empty(2 if is_by_rows else PyArray_NDIM(like), shape, loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(b)
     args[2] = PyArray_BYTES(<PyArrayObject *>y)
+    if is_by_rows:
+        rows.steps[2] = PyArray_ITEMSIZE(<PyArrayObject *>y)
+        rows.row_steps[2] = rows.dims[1] * rows.steps[2]
+        loops.call_rows(descr, args, &rows)
+        return y
     steps[0], steps[1] = step_of(a, size_a), step_of(b, size_b)
     steps[2] = step_of(<PyArrayObject *>y, n)
-    if rows == 1:
-        if n:
-            loops.call(descr, args, n, steps, beside_number)
-        return y
-    loops.call_rows(descr, args, rows, n, steps)
+    if n:
+        loops.call(descr, args, n, steps, beside_number)
     return y
+
+
+cdef bint are_rows(PyArrayObject *a, PyArrayObject *b, RowCalls *rows) noexcept:
+    """Whether rows of `a`, or numbers of a column of it, meet one row or a column of numbers."""
+    cdef cnp.npy_intp n, m, item = PyArray_ITEMSIZE(a), size_b = PyArray_SIZE(b)
+    cdef bint is_row = PyArray_NDIM(b) == 1 or (PyArray_NDIM(b) == 2 and PyArray_DIM(b, 0) == 1)
+    if PyArray_NDIM(a) != 2 or size_b < 2:
+        return False
+    n, m = PyArray_DIM(a, 0), PyArray_DIM(a, 1)
+    rows.dims[0], rows.dims[1] = n, m
+    rows.row_steps[0], rows.row_steps[1] = m * item, 0
+    rows.steps[0], rows.steps[1] = item, item
+    if is_row and m == size_b:
+        return n > 1 or (n == 1 and PyArray_NDIM(b) == 1)
+    if n < 2:
+        return False
+    if is_row and m == 1:
+        rows.dims[1], rows.steps[0] = size_b, 0
+        return True
+    rows.row_steps[1], rows.steps[1] = item, 0
+    return PyArray_NDIM(b) == 2 and m > 1 and PyArray_DIM(b, 1) == 1 and size_b == n
 
 
 cdef object apply2_number(Loops loops, object x, object number, bint number_first):

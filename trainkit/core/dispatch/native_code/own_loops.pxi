@@ -81,10 +81,45 @@ cdef void signs_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept n
     signs(<double *>args[0], <double *>args[1], n)
 
 
-cdef OwnLoop[3] OWN_LOOPS
+cdef void multiply_all(Float *x, Float *y, cnp.npy_intp n, Float factor) noexcept nogil:
+    cdef cnp.npy_intp i
+    for i in range(n):
+        y[i] = x[i] * factor
+
+
+# A degree in radians, and a radian in degrees, as NumPy makes them.
+cdef double PI = 3.141592653589793238462643383279502884
+cdef float RADIANS_F32 = <float>PI / <float>180
+cdef float DEGREES_F32 = <float>180 / <float>PI
+cdef double RADIANS_F64 = PI / 180
+cdef double DEGREES_F64 = 180 / PI
+
+
+cdef void radians_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    multiply_all(<float *>args[0], <float *>args[1], n, RADIANS_F32)
+
+
+cdef void radians_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    multiply_all(<double *>args[0], <double *>args[1], n, RADIANS_F64)
+
+
+cdef void degrees_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    multiply_all(<float *>args[0], <float *>args[1], n, DEGREES_F32)
+
+
+cdef void degrees_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
+    multiply_all(<double *>args[0], <double *>args[1], n, DEGREES_F64)
+
+
+cdef enum:
+    OWN_LOOP_COUNT = 5
+
+cdef OwnLoop[OWN_LOOP_COUNT] OWN_LOOPS
 OWN_LOOPS[0] = OwnLoop("maximum", largest_f32, largest_f64, True)
 OWN_LOOPS[1] = OwnLoop("minimum", smallest_f32, smallest_f64, True)
 OWN_LOOPS[2] = OwnLoop("sign", signs_f32, signs_f64, False)
+OWN_LOOPS[3] = OwnLoop("deg2rad", radians_f32, radians_f64, False)
+OWN_LOOPS[4] = OwnLoop("rad2deg", degrees_f32, degrees_f64, False)
 
 
 cdef const OwnLoop *own_loop_of(object ufunc):
@@ -95,7 +130,7 @@ cdef const OwnLoop *own_loop_of(object ufunc):
     """
     cdef bytes name = ufunc.__name__.encode()
     cdef int i
-    for i in range(3):
+    for i in range(OWN_LOOP_COUNT):
         if name == OWN_LOOPS[i].name and has_bits_of(&OWN_LOOPS[i], ufunc):
             return &OWN_LOOPS[i]
     return NULL

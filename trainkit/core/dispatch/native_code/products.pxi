@@ -20,6 +20,12 @@ cdef object product(object x1, object x2, cnp.npy_intp element_limit):
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
     if PyArray_NDIM(b) == 1 and PyArray_DESCR(b) is descr and is_float(descr):
         return product_with_vector(x1, x2, element_limit)
+    if descr is I32 and PyArray_DESCR(b) is descr:
+        if PyArray_NDIM(a) != 2 or PyArray_NDIM(b) != 2 or not PyArray_SIZE(a):
+            return None
+        if not PyArray_SIZE(b) or PyArray_DIM(a, 1) != PyArray_DIM(b, 0):
+            return None
+        return product_of_integers(x1, x2)
     if (
         PyArray_DESCR(b) is not descr
         or not is_matrix(a, element_limit)
@@ -28,8 +34,6 @@ cdef object product(object x1, object x2, cnp.npy_intp element_limit):
         or PyArray_DIM(a, 1) != PyArray_DIM(b, 0)
     ):
         return None
-    if descr is I32 and in_order(a) and in_order(b):
-        return product_of_integers(a, b)
     return PyArray_MatrixProduct(x1, x2)
 
 
@@ -49,28 +53,68 @@ cdef object product_with_vector(object x1, object x2, cnp.npy_intp element_limit
     return PyArray_MatrixProduct(x1, x2)
 
 
-cdef object product_of_integers(PyArrayObject *a, PyArrayObject *b):
-    """The product of two matrices of int32 in C order; it wraps around."""
+cdef extern from *:
+    """
+    /* y += the product of (n, m) and (m, p) matrices of whole numbers, which wrap around. Four rows
+       by 16 columns stay in registers while their sums are made. */
+    #define TK_INTEGER_PRODUCT(NAME, TARGET) \
+        TARGET static void NAME( \
+            const uint32_t *a, const uint32_t *b, uint32_t *y, Py_ssize_t n, Py_ssize_t m, \
+            Py_ssize_t p \
+        ) { \
+            Py_ssize_t i = 0, j, k, r, c; \
+            for (; i + 4 <= n; i += 4) \
+                for (j = 0; j + 16 <= p; j += 16) { \
+                    uint32_t sums[4][16] = {{0}}; \
+                    for (k = 0; k < m; k++) \
+                        for (r = 0; r < 4; r++) \
+                            for (c = 0; c < 16; c++) \
+                                sums[r][c] += a[(i + r) * m + k] * b[k * p + j + c]; \
+                    for (r = 0; r < 4; r++) \
+                        memcpy(y + (i + r) * p + j, sums[r], sizeof(sums[r])); \
+                } \
+            for (r = 0; r < n; r++) { \
+                j = r < i ? p - p % 16 : 0; \
+                for (c = j; c < p; c++) y[r * p + c] = 0; \
+                for (k = 0; k < m; k++) \
+                    for (c = j; c < p; c++) y[r * p + c] += a[r * m + k] * b[k * p + c]; \
+            } \
+        }
+    TK_INTEGER_PRODUCT(integer_product_wide, TK_WIDE)
+    TK_INTEGER_PRODUCT(integer_product_narrow, )
+
+    static void multiply_integers(
+        int is_wide, const void *a, const void *b, void *y, Py_ssize_t n, Py_ssize_t m, Py_ssize_t p
+    ) {
+        (is_wide ? integer_product_wide : integer_product_narrow)(a, b, y, n, m, p);
+    }
+    """
+    void multiply_integers(
+        bint is_wide, const void *a, const void *b, void *y, Py_ssize_t n, Py_ssize_t m,
+        Py_ssize_t p) nogil
+
+
+cdef object product_of_integers(object x1, object x2):
+    """The product of two matrices of int32; it wraps around."""
+    cdef PyArrayObject *a
+    cdef PyArrayObject *b
     cdef cnp.npy_intp dims[2]
-    cdef cnp.npy_intp n = PyArray_DIM(a, 0), m = PyArray_DIM(a, 1), p = PyArray_DIM(b, 1)
-    cdef cnp.npy_intp i, j, k
-    cdef unsigned int factor
-    cdef unsigned int *left = <unsigned int *>PyArray_BYTES(a)
-    cdef unsigned int *right = <unsigned int *>PyArray_BYTES(b)
-    cdef unsigned int *row
-    cdef unsigned int *to
-    dims[0], dims[1] = n, p
+    cdef cnp.npy_intp m
+    cdef char *one
+    cdef char *two
+    cdef char *to
+    x1 = x1 if in_order(<PyArrayObject *>x1) else PyArray_NewCopy(
+        <PyArrayObject *>x1, cnp.NPY_CORDER
+    )
+    x2 = x2 if in_order(<PyArrayObject *>x2) else PyArray_NewCopy(
+        <PyArrayObject *>x2, cnp.NPY_CORDER
+    )
+    a, b = <PyArrayObject *>x1, <PyArrayObject *>x2
+    dims[0], dims[1], m = PyArray_DIM(a, 0), PyArray_DIM(b, 1), PyArray_DIM(a, 1)
     y = empty(2, dims, I32)
-    to = <unsigned int *>PyArray_BYTES(<PyArrayObject *>y)
-    for i in range(n):
-        for j in range(p):
-            to[j] = 0
-        for k in range(m):
-            factor, row = left[k], right + k * p
-            for j in range(p):
-                to[j] += factor * row[j]
-        left += m
-        to += p
+    one, two, to = PyArray_BYTES(a), PyArray_BYTES(b), bytes_of(y)
+    with nogil:
+        multiply_integers(WIDE_HALVES, one, two, to, dims[0], m, dims[1])
     return y
 
 
@@ -106,6 +150,7 @@ cdef class DirectDense(Direct):
         cdef double zero = 0
         cdef char *args[3]
         cdef cnp.npy_intp steps[3]
+        cdef RowCalls sums
         if not is_array(x) or not is_array(kernel):
             return None
         descr = PyArray_DESCR(<PyArrayObject *>x)
@@ -129,11 +174,14 @@ cdef class DirectDense(Direct):
         args[0] = args[2] = bytes_of(y)
         if bias is not None:
             args[1] = bytes_of(bias)
-            steps[0] = steps[1] = steps[2] = 0 if columns == 1 else item
-            if columns == 1:  # so the loop is called for each row, which `steps` of 0 would repeat
-                steps[1], columns, rows = 0, rows, 1
-                steps[0] = steps[2] = 0 if columns == 1 else item
-            self.add.call_rows(descr, args, rows, columns, steps)
+            sums.dims[0], sums.dims[1] = rows, columns
+            sums.row_steps[0] = sums.row_steps[2] = columns * item
+            sums.row_steps[1] = 0
+            sums.steps[0] = sums.steps[1] = sums.steps[2] = 0 if columns == 1 else item
+            if columns == 1:  # all rows at once, beside the number
+                sums.dims[0], sums.dims[1] = 1, rows
+                sums.steps[0] = sums.steps[2] = 0 if rows == 1 else item
+            self.add.call_rows(descr, args, &sums)
         if rectifies:
             args[1] = <char *>&zero  # whose bytes are those of a float32, too
             steps[0] = steps[2] = 0 if size_of(y) == 1 else item

@@ -28,6 +28,118 @@ cdef class DirectSqueeze(Direct):
         return view(a, count, dims)
 
 
+cdef class DirectTranspose(Direct):
+    """The same elements with the axes in another order."""
+
+    def __init__(self):
+        self.any_size = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef cnp.npy_intp order[32]
+        cdef cnp.PyArray_Dims permutation
+        cdef unsigned int chosen_axes = 0
+        cdef int i, axis = 0, nd = PyArray_NDIM(a)
+        axes = setting(settings, "axes")
+        if axes is NOTHING or axes is None:
+            return PyArray_Transpose(a, NULL)
+        if type(axes) is not tuple or nd > 32 or PyTuple_GET_SIZE(axes) != nd:
+            return None
+        for i in range(nd):
+            if not number_of_axis(<object>PyTuple_GET_ITEM(axes, i), nd, &axis):
+                return None
+            if chosen_axes >> axis & 1:
+                return None
+            chosen_axes |= 1u << axis
+            order[i] = axis
+        permutation.ptr, permutation.len = order, nd
+        return PyArray_Transpose(a, &permutation)
+
+
+cdef class DirectFlip(Direct):
+    """The same elements in reverse order along axes."""
+
+    def __init__(self):
+        self.any_size = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp strides[32]
+        cdef cnp.npy_intp step = PyArray_ITEMSIZE(a)
+        cdef char *start = PyArray_BYTES(a)
+        cdef unsigned int flipped = 0
+        cdef int i, k = 0, nd = PyArray_NDIM(a)
+        axis = setting(settings, "axis")
+        if nd > 32 or not PyArray_SIZE(a):
+            return None
+        if axis is None:
+            flipped = 0xffffffff
+        else:
+            for one in axis if type(axis) is tuple else (axis,):
+                if not number_of_axis(one, nd, &k) or flipped >> k & 1:
+                    return None
+                flipped |= 1u << k
+        for i in range(nd - 1, -1, -1):
+            strides[i] = step
+            if flipped >> i & 1:
+                start += (PyArray_DIM(a, i) - 1) * step
+                strides[i] = -step
+            step *= PyArray_DIM(a, i)
+        Py_INCREF(<object><PyObject *>descr)
+        y = PyArray_NewFromDescr(
+            &PyArray_Type, descr, nd, PyArray_DIMS(a), strides, start,
+            PyArray_FLAGS(a) & NPY_ARRAY_WRITEABLE, NULL,
+        )
+        Py_INCREF(<object><PyObject *>a)
+        PyArray_SetBaseObject(<PyArrayObject *>y, <PyObject *>a)
+        return y
+
+
+cdef class DirectRoll(Direct):
+    """Elements moved along an axis, or along all of them as one; what leaves comes back."""
+
+    def __init__(self):
+        self.any_size = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp o, n, moved, outer = 1, inner = PyArray_ITEMSIZE(a)
+        cdef int i, k = 0, nd = PyArray_NDIM(a), overflow = 0
+        cdef long long places
+        cdef char *x = PyArray_BYTES(a)
+        cdef char *to
+        shift, axis = setting(settings, "shift"), setting(settings, "axis")
+        if type(shift) is not int or not (is_number_dtype(descr) or is_half(descr)):
+            return None
+        if not PyArray_SIZE(a) or nd == 0:
+            return None
+        places = PyLong_AsLongLongAndOverflow(shift, &overflow)
+        if overflow:
+            return None
+        if axis is None:
+            n = PyArray_SIZE(a)
+        else:
+            if not number_of_axis(axis, nd, &k):
+                return None
+            n = PyArray_DIM(a, k)
+            for i in range(nd):
+                if i < k:
+                    outer *= PyArray_DIM(a, i)
+                elif i > k:
+                    inner *= PyArray_DIM(a, i)
+        moved = <cnp.npy_intp>(places % n)  # from 0 on, as Python has it
+        y = empty(nd, PyArray_DIMS(a), descr)
+        to = bytes_of(y)
+        for o in range(outer):
+            memcpy(to, x + (n - moved) * inner, moved * inner)
+            memcpy(to + moved * inner, x, (n - moved) * inner)
+            x += n * inner
+            to += n * inner
+        return y
+
+
 cdef class DirectDiagonal(Direct):
     """The elements on a diagonal of a matrix, which are read only, as NumPy gives them."""
 
@@ -103,61 +215,52 @@ cdef class DirectWhere(Direct):
     """Elements of one array or another, either of which may be a number, where a mask says so."""
 
     cdef object run(self, list arrays, dict settings):
-        cdef PyArrayObject *mask = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
-        cdef PyArrayObject *a
-        cdef PyArrayObject *b
-        cdef cnp.PyArray_Descr *descr
-        if PyArray_DESCR(mask) is not BOOL or PyList_GET_SIZE(arrays) != 4:
+        if PyList_GET_SIZE(arrays) != 4:
             return None
-        if not is_array(<object>PyList_GET_ITEM(arrays, 2)):
-            return None
-        if not is_array(<object>PyList_GET_ITEM(arrays, 3)):
-            return None
-        a = <PyArrayObject *>PyList_GET_ITEM(arrays, 2)
-        b = <PyArrayObject *>PyList_GET_ITEM(arrays, 3)
-        descr = PyArray_DESCR(a)
-        if PyArray_DESCR(b) is not descr or not is_number_dtype(descr) or PyArray_NDIM(mask) == 0:
-            return None
-        if not is_beside(a, mask) or not is_beside(b, mask):
-            return None
-        y = empty(PyArray_NDIM(mask), PyArray_DIMS(mask), descr)
-        if descr is F32 or descr is I32:
-            choose(<cnp.npy_int32 *>bytes_of(y), mask, a, b)
-        elif descr is BOOL:
-            choose(<cnp.npy_int8 *>bytes_of(y), mask, a, b)
-        else:
-            choose(<cnp.npy_int64 *>bytes_of(y), mask, a, b)
-        return y
+        return elements_chosen(arrays[1], arrays[2], arrays[3])
+
+
+def elements_chosen(mask, x, y):
+    """Elements of `x` where a mask is true, else of `y`; either may be one number in an array.
+
+    `None` for arrays of several shapes or dtypes, or in another order than C's.
+    """
+    cdef PyArrayObject *of_mask
+    cdef PyArrayObject *a
+    cdef PyArrayObject *b
+    cdef cnp.PyArray_Descr *descr
+    if not is_array(mask) or not is_array(x) or not is_array(y):
+        return None
+    of_mask, a, b = <PyArrayObject *>mask, <PyArrayObject *>x, <PyArrayObject *>y
+    descr = PyArray_DESCR(a)
+    if PyArray_DESCR(of_mask) is not BOOL or PyArray_NDIM(of_mask) == 0 or not in_order(of_mask):
+        return None
+    if PyArray_DESCR(b) is not descr or not (is_number_dtype(descr) or is_half(descr)):
+        return None
+    if not is_beside(a, of_mask) or not is_beside(b, of_mask):
+        return None
+    return chosen(of_mask, a, b)
 
 
 cdef inline bint is_beside(PyArrayObject *a, PyArrayObject *mask) noexcept:
     return in_order(a) and (PyArray_NDIM(a) == 0 or same_shape(a, mask))
 
 
-ctypedef fused Bits:
-    cnp.npy_int8
-    cnp.npy_int32
-    cnp.npy_int64
-
-
-cdef void choose(Bits *y, PyArrayObject *of_mask, PyArrayObject *of_a, PyArrayObject *of_b) noexcept:
-    cdef char *mask = PyArray_BYTES(of_mask)
-    cdef Bits *a = <Bits *>PyArray_BYTES(of_a)
-    cdef Bits *b = <Bits *>PyArray_BYTES(of_b)
-    cdef cnp.npy_intp i, n = PyArray_SIZE(of_mask)
-    cdef Bits one = a[0] if n else 0, two = b[0] if n else 0
-    if PyArray_NDIM(of_a) == 0 and PyArray_NDIM(of_b) == 0:
-        for i in range(n):
-            y[i] = one if mask[i] else two
-    elif PyArray_NDIM(of_a) == 0:
-        for i in range(n):
-            y[i] = one if mask[i] else b[i]
-    elif PyArray_NDIM(of_b) == 0:
-        for i in range(n):
-            y[i] = a[i] if mask[i] else two
-    else:
-        for i in range(n):
-            y[i] = a[i] if mask[i] else b[i]
+cdef object chosen(PyArrayObject *mask, PyArrayObject *a, PyArrayObject *b):
+    """A new array in the shape of a mask, of elements of arrays of one dtype or of numbers."""
+    y = empty(PyArray_NDIM(mask), PyArray_DIMS(mask), PyArray_DESCR(a))
+    cdef char *to = bytes_of(y)
+    cdef char *mask_at = PyArray_BYTES(mask)
+    cdef char *a_at = PyArray_BYTES(a)
+    cdef char *b_at = PyArray_BYTES(b)
+    cdef int item = PyArray_ITEMSIZE(a)
+    cdef cnp.npy_intp n = PyArray_SIZE(mask)
+    cdef cnp.npy_intp step_a = 0 if PyArray_NDIM(a) == 0 else item
+    cdef cnp.npy_intp step_b = 0 if PyArray_NDIM(b) == 0 else item
+    if n:
+        with nogil:
+            choose(to, mask_at, a_at, b_at, n, step_a, step_b, item)
+    return y
 
 
 cdef enum Border:
