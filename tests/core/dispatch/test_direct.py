@@ -551,3 +551,15 @@ def test_products_of_integers_wrap_around(sizes):
         for b in (y, np.asfortranarray(y)):
             assert_same_bits(lambda t, b=b: tk.matmul(t, wrap(b)), a)
             assert np.array_equal(tk.matmul(wrap(a), wrap(b)).numpy(), a @ b)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 32, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_and_means_over_pixels_have_the_bits_of_the_bodies(columns, dtype):
+    rng = np.random.default_rng(0)
+    for side in (1, 3, 15):
+        x = rng.standard_normal((2, side, side, columns)) * 10.0 ** rng.uniform(-3, 3)
+        x[0, :, :, 0] = -0.0
+        for op in (tk.ops.sum, tk.ops.mean, tk.ops.max, tk.ops.min):
+            assert_same_bits(op, x.astype(dtype), axis=(1, 2))
+            assert_same_bits(op, x.astype(dtype), axis=(0, 1, 2), keepdims=True)

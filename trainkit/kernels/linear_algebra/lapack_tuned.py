@@ -16,7 +16,7 @@ Array = Any
 
 @lru_cache(maxsize=1)
 def _is_bound() -> bool:
-    """Whether the compiled half knows where LAPACK is; it is told once."""
+    """Whether the compiled half knows where LAPACK is, which it learns once."""
     addresses = None if native.NATIVE is None else lapack_addresses()
     if addresses is not None:
         native.call_if_built("bind_lapack", *addresses)

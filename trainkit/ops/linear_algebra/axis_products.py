@@ -47,6 +47,10 @@ def dot(x1: Any, x2: Any) -> Tensor:
     return tensordot(a, b, axes=((rank_a - 1,), (rank_b - 2,)))
 
 
+def _sizes(x: Tensor) -> Any:
+    return x._array.shape if type(x) is Tensor else x.shape
+
+
 def _kept_short(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """`y` as int8 if the inputs promote to it; only `matmul` and `einsum` widen it, as in Keras."""
     if y.dtype is dtypes.int32 and dtypes.result_type(a, b) == dtypes.int8:
@@ -90,7 +94,7 @@ def inner(x1: Any, x2: Any) -> Tensor:
     rank_a, rank_b = rank_of(a), rank_of(b)
     if not rank_a or not rank_b:
         return multiply(a, b)
-    if rank_a <= 2 and rank_b <= 2 and a.shape[-1] == b.shape[-1] is not None:
+    if rank_a <= 2 and rank_b <= 2 and _sizes(a)[-1] == _sizes(b)[-1] is not None:
         return _kept_short(matmul(a, b if rank_b == 1 else swap_last_axes(b)), a, b)
     return tensordot(a, b, axes=((rank_a - 1,), (rank_b - 1,)))
 
@@ -162,7 +166,7 @@ def tensordot(x1: TensorLike, x2: TensorLike, axes: Any = 2) -> Tensor:
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if axes == 1 and type(axes) is int and rank_of(a) in (1, 2) and rank_of(b) in (1, 2):
-        if a.shape[-1] == b.shape[0] is not None:
+        if _sizes(a)[-1] == _sizes(b)[0] is not None:
             return _kept_short(matmul(a, b), a, b)
     a_dims, b_dims = tuple(a.shape), tuple(b.shape)
     of_a, of_b = _paired_axes(axes, len(a_dims), len(b_dims))

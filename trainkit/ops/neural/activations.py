@@ -476,7 +476,7 @@ sparse_plus.gradients(lambda g, y, x: multiply(g, sparse_sigmoid(x)))
 @primitive(shapes.floating, name="soft_shrink", semantics=ELEMENTWISE)
 def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
     """`x` moved towards 0 by the threshold, 0 within it."""
-    return xp.where(x > threshold, x - threshold, xp.where(x < -threshold, x + threshold, 0))
+    return xp.where(x > threshold, x - threshold, xp.where(-x > threshold, x + threshold, 0))
 
 
 @primitive(shapes.floating, name="hard_shrink", semantics=ELEMENTWISE)

@@ -279,7 +279,8 @@ cdef Py_ssize_t most_elements(Direct direct, tuned) except -1:
     Those tuned for large arrays are faster, or have other bits.
     """
     if tuned is not None and tuned.run is not None:
-        return DIRECT if tuned.exact else min(DIRECT, tuned.fewest - 1)
+        limit = DIRECT if direct is None else direct.size_limit
+        return DIRECT if tuned.exact else min(limit, tuned.fewest - 1)
     return PY_SSIZE_T_MAX if direct is None or direct.any_size else DIRECT
 
 

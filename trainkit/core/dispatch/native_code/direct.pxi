@@ -6,11 +6,16 @@ cdef class Direct:
 
     Attributes:
         any_size: it serves any number of elements, as it moves none or is faster than NumPy.
+        size_limit: the most elements where others round otherwise from some size on.
         widens: its body computes in float32 what is of 16-bit floats, and rounds once.
     """
 
     cdef bint any_size
     cdef bint widens
+    cdef Py_ssize_t size_limit
+
+    def __cinit__(self, *facts):
+        self.size_limit = DIRECT
 
     cdef object run(self, list arrays, dict settings):
         """The result on `arrays[1:]`, the first of which is in C order."""

@@ -279,7 +279,7 @@ cdef class Formula:
         if loops is None or self.takes_bools[i]:
             return False
         if loops.extreme_f16 != NO_EXTREME:
-            choose_extremes(
+            choose_max_or_min(
                 loops.extreme_f16, <float *>args[0], <float *>args[1], <float *>args[2], n,
                 steps[0], steps[1],
             )

@@ -127,7 +127,7 @@ cdef extern from *:
         } \
         break;
 
-    TK_WIDE static void choose_extremes(
+    TK_WIDE static void choose_max_or_min(
         int kind, const float *a, const float *b, float *y, Py_ssize_t n, int step_a, int step_b
     ) {
         switch (kind) {
@@ -138,7 +138,7 @@ cdef extern from *:
         }
     }
     """
-    void choose_extremes(
+    void choose_max_or_min(
         int kind, const float *a, const float *b, float *y, Py_ssize_t n, bint step_a, bint step_b
     ) nogil
 
@@ -154,7 +154,7 @@ cdef Extreme extreme_of(object ufunc, object dtype) except *:
     with np.errstate(all="ignore"):
         expected = ufunc(one.astype(dtype), two.astype(dtype))
     for kind in range(GREATEST, LEAST_OR_SECOND + 1):
-        choose_extremes(
+        choose_max_or_min(
             kind, <float *>bytes_of(one), <float *>bytes_of(two), results, 64, True, True
         )
         chosen_values = np.array([results[i] for i in range(64)], np.float32).astype(dtype)
@@ -355,7 +355,7 @@ cdef void half_loop_wide(
     steps[1] = 0 if n == 1 else step_two
     steps[2] = 0 if n == 1 else 1 if loops.gives_bool else 4
     if loops.extreme(descr) != NO_EXTREME:
-        choose_extremes(loops.extreme(descr), one, two, results, count, step_one, step_two)
+        choose_max_or_min(loops.extreme(descr), one, two, results, count, step_one, step_two)
     else:
         loops.f32(args, &count, steps, loops.data32)
     if not loops.gives_bool:

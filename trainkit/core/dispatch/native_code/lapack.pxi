@@ -188,7 +188,7 @@ def cholesky_factors(x):
 def qr_factors(x, bint complete):
     """q and r as `ops.qr` has them; `None` for arrays that LAPACK is not called on."""
     cdef Stack stack
-    cdef Size k, i, n, m, short, wide, count, info = 0
+    cdef Size k, i, n, m, short, q_columns, count, info = 0
     cdef char *block
     cdef char *scales
     cdef char *work
@@ -198,24 +198,24 @@ def qr_factors(x, bint complete):
         return None
     n, m = stack.rows, stack.columns
     short = min(n, m)
-    wide = n if complete else short  # columns of q, rows of r
-    q, r = matrices_like(x, n, wide), matrices_like(x, wide, m)
+    q_columns = n if complete else short  # columns of q, rows of r
+    q, r = matrices_like(x, n, q_columns), matrices_like(x, q_columns, m)
     q_data, r_data = bytes_of(q), bytes_of(r)
     count = max(n, m) * QR_BLOCK
-    block = <char *>memory((n * max(m, wide) + short + count) * stack.item)
-    scales = block + n * max(m, wide) * stack.item
+    block = <char *>memory((n * max(m, q_columns) + short + count) * stack.item)
+    scales = block + n * max(m, q_columns) * stack.item
     work = scales + short * stack.item
     with nogil:
         for k in range(stack.count):
             turn(&stack, stack.data + k * n * m * stack.item, block, n, m, m, n)
             stack.functions.geqrf(&n, &m, block, &n, scales, work, &count, &info)
-            turn(&stack, block, r_data, m, wide, n, m)
-            for i in range(1, wide):
+            turn(&stack, block, r_data, m, q_columns, n, m)
+            for i in range(1, q_columns):
                 memset(r_data + i * m * stack.item, 0, min(i, m) * stack.item)
-            stack.functions.orgqr(&n, &wide, &short, block, &n, scales, work, &count, &info)
-            turn(&stack, block, q_data, wide, n, n, wide)
-            q_data += n * wide * stack.item
-            r_data += wide * m * stack.item
+            stack.functions.orgqr(&n, &q_columns, &short, block, &n, scales, work, &count, &info)
+            turn(&stack, block, q_data, q_columns, n, n, q_columns)
+            q_data += n * q_columns * stack.item
+            r_data += q_columns * m * stack.item
     PyMem_Free(block)
     return q, r
 

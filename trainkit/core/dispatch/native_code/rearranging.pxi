@@ -107,7 +107,7 @@ cdef class DirectRoll(Direct):
         cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
         cdef cnp.npy_intp o, n, moved, outer = 1, inner = PyArray_ITEMSIZE(a)
         cdef int i, k = 0, nd = PyArray_NDIM(a), overflow = 0
-        cdef long long places
+        cdef long long distance
         cdef char *x = PyArray_BYTES(a)
         cdef char *to
         shift, axis = setting(settings, "shift"), setting(settings, "axis")
@@ -115,7 +115,7 @@ cdef class DirectRoll(Direct):
             return None
         if not PyArray_SIZE(a) or nd == 0:
             return None
-        places = PyLong_AsLongLongAndOverflow(shift, &overflow)
+        distance = PyLong_AsLongLongAndOverflow(shift, &overflow)
         if overflow:
             return None
         if axis is None:
@@ -129,7 +129,7 @@ cdef class DirectRoll(Direct):
                     outer *= PyArray_DIM(a, i)
                 elif i > k:
                     inner *= PyArray_DIM(a, i)
-        moved = <cnp.npy_intp>(places % n)  # from 0 on, as Python has it
+        moved = <cnp.npy_intp>(distance % n)  # from 0 on, as Python has it
         y = empty(nd, PyArray_DIMS(a), descr)
         to = bytes_of(y)
         for o in range(outer):
@@ -239,14 +239,14 @@ def elements_chosen(mask, x, y):
         return None
     if not is_beside(a, of_mask) or not is_beside(b, of_mask):
         return None
-    return chosen(of_mask, a, b)
+    return select_elements(of_mask, a, b)
 
 
 cdef inline bint is_beside(PyArrayObject *a, PyArrayObject *mask) noexcept:
     return in_order(a) and (PyArray_NDIM(a) == 0 or same_shape(a, mask))
 
 
-cdef object chosen(PyArrayObject *mask, PyArrayObject *a, PyArrayObject *b):
+cdef object select_elements(PyArrayObject *mask, PyArrayObject *a, PyArrayObject *b):
     """A new array in the shape of a mask, of elements of arrays of one dtype or of numbers."""
     y = empty(PyArray_NDIM(mask), PyArray_DIMS(mask), PyArray_DESCR(a))
     cdef char *to = bytes_of(y)

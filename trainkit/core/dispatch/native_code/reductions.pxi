@@ -69,6 +69,45 @@ cdef bint cube_of(PyArrayObject *a, object axis, bint keepdims, Cube *cube) noex
     return cube.outer * cube.size * cube.inner > 0
 
 
+cdef enum:
+    # Elements up to which reductions go by NumPy's loops where kernels round otherwise above it.
+    LONG_REDUCTION = 1 << 14
+
+cdef extern from *:
+    """
+    /* y = the sums of the columns of (size, N) numbers, row after row as NumPy adds them: beside
+       the arithmetic of so few columns the call of a loop for each row is long. */
+    #define TK_SHORT_ROWS(TYPE, N) \
+        case N: { \
+            TYPE sums[N] = {0}; \
+            for (Py_ssize_t i = 0; i < size; i++, x += N) \
+                for (int c = 0; c < N; c++) sums[c] += x[c]; \
+            memcpy(y, sums, sizeof(sums)); \
+            return 1; \
+        }
+    #define TK_ADD_SHORT_ROWS(NAME, TYPE) \
+        static int NAME(const TYPE *x, TYPE *y, Py_ssize_t size, Py_ssize_t n) { \
+            switch (n) { \
+                TK_SHORT_ROWS(TYPE, 2) TK_SHORT_ROWS(TYPE, 3) TK_SHORT_ROWS(TYPE, 4) \
+                TK_SHORT_ROWS(TYPE, 6) TK_SHORT_ROWS(TYPE, 8) TK_SHORT_ROWS(TYPE, 12) \
+                TK_SHORT_ROWS(TYPE, 16) TK_SHORT_ROWS(TYPE, 32) \
+            } \
+            return 0; \
+        }
+    TK_ADD_SHORT_ROWS(add_short_rows_f32, float)
+    TK_ADD_SHORT_ROWS(add_short_rows_f64, double)
+    """
+    bint add_short_rows_f32(const float *x, float *y, Py_ssize_t size, Py_ssize_t n) noexcept
+    bint add_short_rows_f64(const double *x, double *y, Py_ssize_t size, Py_ssize_t n) noexcept
+
+
+cdef inline bint add_short_rows(int kind, char *x, char *y, cnp.npy_intp size, cnp.npy_intp n) noexcept:
+    """Add up columns of floats; False where there are as many that NumPy's loop is as fast."""
+    if kind == cnp.NPY_FLOAT:
+        return add_short_rows_f32(<float *>x, <float *>y, size, n)
+    return kind == cnp.NPY_DOUBLE and add_short_rows_f64(<double *>x, <double *>y, size, n)
+
+
 cdef class Reducer:
     """The loops of a ufunc that reduces, and what it begins with.
 
@@ -78,10 +117,11 @@ cdef class Reducer:
     cdef Loops loops
     cdef bint has_identity
     cdef bint counts  # bools, as sums and products do
+    cdef bint adds
     cdef double identity
 
     def __cinit__(self, ufunc):
-        self.loops = Loops(ufunc)
+        self.loops, self.adds = Loops(ufunc), ufunc is np.add
         self.has_identity = ufunc.identity is not None
         if self.has_identity:
             self.identity = ufunc.identity
@@ -118,7 +158,7 @@ cdef class Reducer:
                 args[0], args[1], args[2] = y, x + first * item, y
                 if cube.size > first:
                     self.loops.call_kind(kind, args, cube.size - first, steps)
-            else:
+            elif not (self.adds and add_short_rows(kind, x, y, cube.size, n)):
                 for i in range(first, cube.size):
                     steps[0] = steps[1] = steps[2] = item
                     args[0], args[1], args[2] = y, x + i * n * item, y
@@ -148,7 +188,7 @@ cdef class DirectReduction(Direct):
     cdef Loops first
 
     def __init__(self, ufunc, first=None):
-        self.reducer = Reducer(ufunc)
+        self.reducer, self.size_limit = Reducer(ufunc), LONG_REDUCTION
         self.first = None if first is None else Loops(first)
         self.widens = ufunc is np.add and first is None
 
@@ -193,7 +233,7 @@ cdef class DirectMean(Direct):
     cdef Reducer reducer
 
     def __init__(self, ufunc):
-        self.reducer, self.widens = Reducer(ufunc), True
+        self.reducer, self.widens, self.size_limit = Reducer(ufunc), True, LONG_REDUCTION
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
