@@ -149,6 +149,11 @@ def vector_sum(x: Any) -> Any:
     return NATIVE.vector_sum(x) if is_on() else None
 
 
+def long_sum(x: Any) -> Any:
+    """The sum of many float32 in the order of `reductions_tuned`; `None` as for `cubes`."""
+    return NATIVE.long_sum(x) if is_on() else None
+
+
 def row_square_sums(x: Any) -> Any:
     """Sums of the squares of the rows of a matrix of floats, likewise."""
     return NATIVE.row_square_sums(x) if is_on() else None

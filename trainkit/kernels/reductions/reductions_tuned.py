@@ -17,7 +17,13 @@ from trainkit.core.cpu.cost_model import (
     THIRD_FLOATS,
 )
 from trainkit.core.cpu.processor import cache_bytes
-from trainkit.core.dispatch.native import row_products, row_square_sums, row_sums, vector_sum
+from trainkit.core.dispatch.native import (
+    long_sum,
+    row_products,
+    row_square_sums,
+    row_sums,
+    vector_sum,
+)
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.elementwise.half_casts_tuned import cast_array
 from trainkit.kernels.jit import kernel_family
@@ -253,6 +259,8 @@ _RUN = LINE_FLOATS**2
 """Elements of a whole sum that are added up one after the other, in the lanes of a register."""
 _RUNS = LINE_FLOATS
 """Such runs are added up first, one after the other, in compiled sums."""
+_AS_COMPILED = (_RUN, _RUNS) == (256, 16)
+"""Whether these are the numbers of `long_sum`."""
 _SMALLEST = CALL_FLOATS // 8
 """Elements of a matrix whose rows are added up, for which calling BLAS pays."""
 
@@ -441,6 +449,10 @@ def _middle_sum_on_pool(x: Array, family: kernel_family.Family = MIDDLE_SUMS) ->
 
 def _whole_sum(x: Array, of_squares: bool) -> Any:
     """The sum of all elements: NumPy adds up the sums of runs in pairs, so the error is small."""
+    if not of_squares and _AS_COMPILED and shared(_nanoseconds(x))[1] == 1:
+        compiled_sum = long_sum(x)
+        if compiled_sum is not None:
+            return compiled_sum[()]
     end = x.size // (_RUN * _RUNS) * (_RUN * _RUNS)
     family = MIDDLE_SQUARE_SUMS if of_squares else MIDDLE_SUMS
     runs = (x if end == x.size else x[:end]).reshape(-1, _RUNS, _RUN)

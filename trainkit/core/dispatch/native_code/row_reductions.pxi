@@ -257,6 +257,71 @@ def vector_sum(x):
     return y
 
 
+cdef extern from *:
+    """
+    /* Sums of 16 numbers each, 256 apart, one after the other, of blocks of 16 times 256. */
+    #define TK_SUMS_OF_SIXTEEN(NAME, TARGET) \
+        TARGET static void NAME(const float *x, float *y, Py_ssize_t blocks) { \
+            for (; blocks > 0; blocks--, x += 16 * 256, y += 256) \
+                for (int c = 0; c < 256; c += 64) { \
+                    float sums[64]; \
+                    for (int k = 0; k < 64; k++) sums[k] = x[c + k]; \
+                    for (int i = 1; i < 16; i++) \
+                        for (int k = 0; k < 64; k++) sums[k] += x[i * 256 + c + k]; \
+                    for (int k = 0; k < 64; k++) y[c + k] = sums[k]; \
+                } \
+        }
+    TK_SUMS_OF_SIXTEEN(sums_of_sixteen_wide, TK_WIDE)
+    TK_SUMS_OF_SIXTEEN(sums_of_sixteen_narrow, )
+    """
+    void sums_of_sixteen_wide(const float *x, float *y, Py_ssize_t blocks) nogil
+    void sums_of_sixteen_narrow(const float *x, float *y, Py_ssize_t blocks) nogil
+
+cdef enum:
+    SUMMED_BLOCK = 16 * 256
+    # Blocks of which there is room for the sums on the stack; longer vectors are a kernel's.
+    MOST_SUMMED_BLOCKS = 64
+
+cdef Reducer SUM_REDUCER = Reducer(np.add)
+
+
+def long_sum(x):
+    """The sum of float32 in C order as `reductions_tuned` makes it, in an array without axes.
+
+    Sums of 16 numbers in columns of 256 come first, and are added up as NumPy does. `None` for
+    other arrays, and for sizes at which the parts are added up in another way.
+    """
+    cdef PyArrayObject *a
+    cdef Py_ssize_t n, blocks
+    cdef float totals[256 * MOST_SUMMED_BLOCKS]
+    cdef float tail_sum
+    cdef float *numbers
+    cdef Cube cube
+    if not is_array(x) or not has_rows_of_numpy(SUMS):
+        return None
+    a = <PyArrayObject *>x
+    n = PyArray_SIZE(a)
+    blocks = n // SUMMED_BLOCK
+    if PyArray_DESCR(a) is not F32 or not in_order(a) or not 4 <= blocks <= MOST_SUMMED_BLOCKS:
+        return None
+    numbers = <float *>PyArray_BYTES(a)
+    with nogil:
+        if WIDE_HALVES:
+            sums_of_sixteen_wide(numbers, totals, blocks)
+        else:
+            sums_of_sixteen_narrow(numbers, totals, blocks)
+    y = empty(0, NULL, F32)
+    (<float *>bytes_of(y))[0] = add_quarters(totals, 256 * blocks)
+    n -= blocks * SUMMED_BLOCK
+    if n:
+        cube.outer, cube.size, cube.inner = 1, n, 1
+        SUM_REDUCER.reduce(
+            cnp.NPY_FLOAT, <char *>(numbers + blocks * SUMMED_BLOCK), <char *>&tail_sum, &cube, 4
+        )
+        (<float *>bytes_of(y))[0] += tail_sum
+    return y
+
+
 def row_square_sums(x):
     """The same of the squares of the numbers."""
     return reduced_rows(x, SQUARE_SUMS) if has_rows_of_numpy(SQUARE_SUMS) else None
