@@ -306,11 +306,11 @@ def test_whole_sums_by_code_have_the_bits_of_the_kernel(mode, rng, size):
         pytest.skip("without the kernel BLAS adds up, in its own order")
     x = (rng.normal(size=size) * 10.0 ** rng.integers(-3, 4, size)).astype("float32")
     totals = []
-    for x in (x, np.full(size, -0.0, "float32")):
+    for values in (x, np.full(size, -0.0, "float32")):
         for is_on in (True, False):
             before = native.switch(is_on)
             try:
-                totals.append(np.asarray(reductions_tuned.axis_sum(x, None, False)).tobytes())
+                totals.append(np.asarray(reductions_tuned.axis_sum(values, None, False)).tobytes())
             finally:
                 native.switch(before)
     assert totals[0] == totals[1]

@@ -449,10 +449,8 @@ def _middle_sum_on_pool(x: Array, family: kernel_family.Family = MIDDLE_SUMS) ->
 
 def _whole_sum(x: Array, of_squares: bool) -> Any:
     """The sum of all elements: NumPy adds up the sums of runs in pairs, so the error is small."""
-    if not of_squares and _AS_COMPILED and shared(_nanoseconds(x))[1] == 1:
-        compiled_sum = long_sum(x)
-        if compiled_sum is not None:
-            return compiled_sum[()]
+    if not of_squares and _may_go_by_code(x) and (code_sum := long_sum(x)) is not None:
+        return code_sum[()]
     end = x.size // (_RUN * _RUNS) * (_RUN * _RUNS)
     family = MIDDLE_SQUARE_SUMS if of_squares else MIDDLE_SUMS
     runs = (x if end == x.size else x[:end]).reshape(-1, _RUNS, _RUN)
@@ -467,6 +465,14 @@ def _whole_sum(x: Array, of_squares: bool) -> Any:
         return total
     tail = np.square(x[end:]) if of_squares else x[end:]
     return total + np.add.reduce(tail)
+
+
+def _may_go_by_code(x: Array) -> bool:
+    """Whether the kernel would add up a vector in one thread: the call of it is left out then."""
+    nanoseconds = _nanoseconds(x)
+    if not _AS_COMPILED or shared(nanoseconds)[1] > 1:
+        return False
+    return MIDDLE_SUMS.find((), nanoseconds * 1e-9) is not None
 
 
 _FEWEST_QUARTERED = 1 << 10
