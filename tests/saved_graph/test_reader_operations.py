@@ -256,8 +256,11 @@ def test_a_function_of_matrices_runs_as_it_does_in_trainkit(tmp_path):
 
     f = tk.function(solved, input_signature=[tk.TensorSpec([3, 7])])
     tk.saved_graph.save(f, tmp_path / "f.h5")
-    for y, expected in zip(standalone.load(tmp_path / "f.h5")(FLOATS), f(FLOATS), strict=True):
-        np.testing.assert_array_equal(y, expected)
+    results, expected = standalone.load(tmp_path / "f.h5")(FLOATS), f(FLOATS)
+    for y, z in zip(results[:2], expected[:2], strict=True):  # LAPACK rounds otherwise than NumPy
+        np.testing.assert_allclose(y, z, rtol=1e-5, atol=1e-6)
+    for y, z in zip(results[2:], expected[2:], strict=True):
+        np.testing.assert_array_equal(y, z)
 
 
 def test_an_operation_that_can_not_be_read_is_named_with_the_reason(tmp_path, monkeypatch):

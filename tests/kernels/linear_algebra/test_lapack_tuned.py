@@ -130,3 +130,9 @@ def test_without_its_addresses_the_bodies_serve(monkeypatch):
     monkeypatch.setattr(lapack_tuned, "_is_bound", lambda: False)
     assert lapack_tuned.INVERSE.run(np.eye(2, dtype=np.float32)) is None
     assert tk.linalg.inv([[2.0]]).numpy().tolist() == [[0.5]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_of_an_inverse_have_no_sign(dtype):
+    y = tk.linalg.inv(np.diag([2.0, 4.0, -8.0]).astype(dtype)).numpy()
+    assert not np.signbit(y[y == 0]).any()

@@ -319,8 +319,19 @@ def inverses(x):
                 stack.functions.getri(&n, at, &n, pivots, pivots + n, &count, &info)
             if info:
                 break
+            if stack.item == 4:
+                drop_signs_of_zeros(<float *>at, n * n)
+            else:
+                drop_signs_of_zeros(<double *>at, n * n)
     PyMem_Free(pivots)
     return None if info else y
+
+
+cdef void drop_signs_of_zeros(Float *x, Size n) noexcept nogil:
+    """Make 0.0 of -0.0, which the inverse of a triangle has where a solution has none."""
+    cdef Size i
+    for i in range(n):
+        x[i] = x[i] + 0
 
 
 cdef void log_determinant(
