@@ -66,6 +66,18 @@ def test_poisson_draws_are_those_of_the_cpu(shape, dtype):
 
 
 @pytest.mark.usefixtures("any_gpu")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
+def test_poisson_draws_of_odd_means_are_those_of_the_cpu(dtype):
+    means = [-np.inf, -800.0, -1.0, 0.0, np.inf, np.nan, 1e30, 3.0, 40.0]
+    mean = np.resize(np.array(means, np.float32), 900)
+    (here, one), (there, two) = both(distributions.philox_poisson, (900,), mean, dtype=dtype)
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(there, here)
+    odd = [0, 0, 0, 0, np.inf, np.nan] if dtype.startswith("float") else [0] * 6
+    np.testing.assert_array_equal(there[:6].astype(np.float64), odd)
+
+
+@pytest.mark.usefixtures("any_gpu")
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_binomial_draws_are_those_of_the_cpu(shape, dtype):
