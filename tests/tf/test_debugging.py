@@ -108,3 +108,11 @@ def test_assertions_run_each_time_a_function_runs():
 
 def test_the_floats_of_a_tensor_without_elements_have_a_dtype():
     assert tk.debugging.assert_same_float_dtype(tk.zeros((0,))) == tk.float32
+
+
+def test_lists_that_broadcast_are_compared_by_elements():
+    tk.debugging.assert_equal([], [1.0])  # no element differs
+    tk.debugging.assert_equal([2, 2], [2])
+    for x, y in (([2, 3], [2]), ([1], [2, 2]), ([1, 2], [1, 2, 3])):
+        with pytest.raises(tk.errors.InvalidArgumentError, match="assert_equal"):
+            tk.debugging.assert_equal(x, y)

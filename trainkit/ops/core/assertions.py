@@ -88,7 +88,8 @@ def assert_equal(
     Example:
         >>> tk.debugging.assert_equal([1, 2], [1, 2])
     """
-    if isinstance(x, list | tuple) and isinstance(y, list | tuple) and len(x) != len(y):
+    lists = isinstance(x, list | tuple) and isinstance(y, list | tuple)
+    if lists and len(x) != len(y) and 1 not in (len(x), len(y)):  # they don't broadcast
         _check(
             convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y)
         )
