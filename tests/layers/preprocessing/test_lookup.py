@@ -296,3 +296,21 @@ def test_a_loaded_layer_gives_vectors_of_the_same_dtype(tmp_path, mode):
 def test_weights_of_words_are_floats_in_a_layer_of_integers():
     layer = L.StringLookup(vocabulary=["a"], output_mode="tf_idf", idf_weights=[0.5], dtype="int32")
     assert layer(["a"]).numpy().tolist() == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("make", [L.StringLookup, L.TextVectorization])
+def test_an_adapt_that_fails_leaves_the_vocabulary(make):
+    layer = make(output_mode="tf_idf")
+    layer.adapt(["a", "b", "a"])
+
+    def broken():
+        yield "c"
+        raise OSError("the disk is gone")
+
+    before = (layer.get_vocabulary(), layer(["a"]).numpy().tolist())
+    signature = tk.TensorSpec((), tk.string)
+    with pytest.raises(Exception, match="the disk is gone"):
+        layer.adapt(tk.data.Dataset.from_generator(broken, output_signature=signature).batch(1))
+    assert (layer.get_vocabulary(), layer(["a"]).numpy().tolist()) == before
+    layer.adapt(["c"])
+    assert layer.vocabulary_size() == 2

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from trainkit.core.fingerprints import fingerprint64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.trackable import set_silently
 from trainkit.core.values.text_arrays import as_bytes
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
@@ -54,6 +56,13 @@ def numbered(inputs: Any, lookup: Any) -> Any:
     if lookup.invert:
         return lookup._tokens_of(array)
     return convert_to_tensor(lookup._indices_of(array))
+
+
+_LEARNED = (
+    "_counts", "_documents", "_rows", "_has_vocabulary", "_tokens", "_table", "_oov", "_weights",
+    "_weighs_special",
+)  # fmt: skip
+"""The attributes that `adapt` sets."""
 
 
 class Lookup(Layer):
@@ -232,10 +241,21 @@ class Lookup(Layer):
             data: an array or tensor, or an iterable of batches.
             steps: how many batches to look at; all by default.
         """
-        self.reset_state()
-        for batch in batches_of(data, steps):
-            self.update_state(batch)
-        self.finalize_state()
+        with self.restored_on_error():
+            self.reset_state()
+            for batch in batches_of(data, steps):
+                self.update_state(batch)
+            self.finalize_state()
+
+    @contextlib.contextmanager
+    def restored_on_error(self) -> Iterator[None]:
+        """Give the layer back what it had learned if it can't learn something else."""
+        before = {name: self.__dict__[name] for name in _LEARNED}
+        try:
+            yield
+        except BaseException:
+            set_silently(self, **before)
+            raise
 
     def update_state(self, data: Any) -> None:
         """Count the tokens of a batch."""

@@ -177,10 +177,11 @@ class TextVectorization(Layer):
             batch_size: a hint of Keras's that changes no result.
             steps: how many batches to look at; all by default.
         """
-        self.reset_state()
-        for batch in batches_of(data, steps):
-            self.update_state(batch)
-        self.finalize_state()
+        with self.lookup.restored_on_error():
+            self.reset_state()
+            for batch in batches_of(data, steps):
+                self.update_state(batch)
+            self.finalize_state()
 
     def reset_state(self) -> None:
         """Forget what was learned."""

@@ -88,8 +88,11 @@ def assert_equal(
     Example:
         >>> tk.debugging.assert_equal([1, 2], [1, 2])
     """
-    lists = isinstance(x, list | tuple) and isinstance(y, list | tuple)
-    if lists and len(x) != len(y) and 1 not in (len(x), len(y)):  # they don't broadcast
+    if isinstance(x, list | tuple) and isinstance(y, list | tuple):
+        is_broadcast = len(x) == len(y) or 1 in (len(x), len(y))
+    else:
+        is_broadcast = True
+    if not is_broadcast:
         _check(
             convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y)
         )
