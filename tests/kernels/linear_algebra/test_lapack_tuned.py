@@ -136,3 +136,15 @@ def test_without_its_addresses_the_bodies_serve(monkeypatch):
 def test_zeros_of_an_inverse_have_no_sign(dtype):
     y = tk.linalg.inv(np.diag([2.0, 4.0, -8.0]).astype(dtype)).numpy()
     assert not np.signbit(y[y == 0]).any()
+
+
+@pytest.mark.parametrize("name", ["cholesky", "inv", "lu_factor", "qr"])
+def test_matrices_with_more_axes_than_the_compiled_half_has_room_for(name):
+    shape = (1,) * 40 + (3, 3)
+    run = PRIMITIVES[name].facets.tuned.run
+    settings = {"mode": "reduced"} if name == "qr" else {}
+    assert run(regular((3, 3), "float32").reshape(shape), **settings) is None
+    result = getattr(tk.ops, name)(regular((3, 3), "float32").reshape(shape))
+    expected = getattr(tk.ops, name)(regular((3, 3), "float32"))
+    for many, one in zip(tk.nest.flatten(result), tk.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(np.ravel(many), np.ravel(one), rtol=1e-4, atol=1e-6)

@@ -103,7 +103,9 @@ cdef bint stack_of(object x, Stack *stack) noexcept:
         return False
     a = <PyArrayObject *>x
     nd = PyArray_NDIM(a)
-    if nd < 2 or not in_order(a) or not is_float(PyArray_DESCR(a)) or not PyArray_SIZE(a):
+    if nd < 2 or nd > 32 or not in_order(a) or not is_float(PyArray_DESCR(a)):
+        return False
+    if not PyArray_SIZE(a):
         return False
     stack.functions = &LAPACK_F32 if PyArray_DESCR(a) is F32 else &LAPACK_F64
     stack.rows, stack.columns = PyArray_DIM(a, nd - 2), PyArray_DIM(a, nd - 1)
