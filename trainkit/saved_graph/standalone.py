@@ -4726,9 +4726,10 @@ def _conj(x):
 def _angle(x):
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
-    real = x.astype(_float_dtype(_ElementType(x.dtype)).dtype, copy=False)
-    pi, zero = real.dtype.type(math.pi), real.dtype.type(0)
-    return np.where(real < 0, pi, np.where(np.isnan(real), real, zero))
+    angle_dtype = _float_dtype(_ElementType(x.dtype)).dtype
+    # -0 + 0 is 0, whose angle is 0; that of -0 would be pi.
+    real = x.astype(angle_dtype, copy=False) + np.zeros((), angle_dtype)
+    return np.arctan2(np.zeros((), angle_dtype), real).astype(angle_dtype)
 
 
 def _complex(a, b):

@@ -5,7 +5,6 @@ The gradient of a real loss by z = a + ib is (dL/da) + i (dL/db), as in TensorFl
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from trainkit.core import dtypes, shapes
@@ -91,9 +90,10 @@ def phase(xp: ArrayModule, x: Array) -> Array:
     """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0."""
     if x.dtype.kind == "c":
         return xp.arctan2(x.imag, x.real)
-    real = x.astype(shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype, copy=False)
-    pi, zero = real.dtype.type(math.pi), real.dtype.type(0)
-    return xp.where(real < 0, pi, xp.where(xp.isnan(real), real, zero))
+    angle_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    # -0 + 0 is 0, whose angle is 0; that of -0 would be pi.
+    real = x.astype(angle_dtype, copy=False) + xp.zeros((), angle_dtype)
+    return xp.arctan2(xp.zeros((), angle_dtype), real).astype(angle_dtype)
 
 
 def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
