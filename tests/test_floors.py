@@ -66,6 +66,7 @@ DOORS = 10
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
     "process/requirements",
+    "cpu/cost_model",
     "dispatch/native",
     "dispatch/ownership",
     "dispatch/late_ops",
@@ -81,6 +82,7 @@ CORE_ORDER = [
     "process/plotting",
     "process/traceback_filter",
     "cpu/openblas",
+    "cpu/lapack_library",
     "cpu/processor",
     "cpu/blas_config",
     "user_frames",

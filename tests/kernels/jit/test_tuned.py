@@ -100,8 +100,25 @@ def integers_summed(x):
     return tk.cast(int8_product(tk.cast(x[:2] * 40, "int8"), SMALL), "float32") + x[:2] * 2.0
 
 
+def regular_of(x):
+    """Symmetric matrices, of which all is well conditioned."""
+    part = tk.reshape(x[:, :48], (-1, 24, 24))[:8] * 0.1
+    return tk.matmul(part, part, transpose_b=True) + tk.eye(24)
+
+
 ROWS = {
     "attention": attended,
+    "cholesky": lambda x: tk.linalg.cholesky(regular_of(x)) * 2.0,
+    "det": lambda x: tk.linalg.det(regular_of(x)) * 2.0,
+    "inv": lambda x: tk.linalg.inv(regular_of(x)) * 2.0,
+    "lu_factor": lambda x: ops.lu_factor(regular_of(x))[0] * 2.0,
+    "pivots_to_permutation": lambda x: tk.cast(tk.linalg.lu(regular_of(x))[1], "float32") + x[0, 0],
+    "qr": lambda x: tk.linalg.qr(regular_of(x))[0] * 2.0,
+    "slogdet": lambda x: tk.linalg.slogdet(regular_of(x))[1] * 2.0,
+    "solve": lambda x: tk.linalg.solve(regular_of(x), tk.reshape(x[:, :16], (-1, 24, 8))[:8]) + 1.0,
+    "solve_triangular": lambda x: tk.linalg.triangular_solve(
+        regular_of(x), tk.reshape(x[:, :16], (-1, 24, 8))[:8]
+    ),
     "average_pool": lambda x: ops.average_pool(images_of(x), 3, 2, "same") + 1.0,
     "batch": lambda x: ops.fused_batch_normalization(x * 2.0, x[0], x[1])[0] + 1.0,
     "biased_gelu": lambda x: biased_gelu(x * 2.0, x[0]),
