@@ -619,3 +619,35 @@ def test_a_users_optimizer_goes_before_one_in_other_letters():
         assert type(optimizers.get("ADAM")) is ADAM
     with pytest.raises(ValueError, match="'Adm' is no optimizer; did you mean 'adam'"):
         optimizers.get("Adm")
+
+
+# ------------------------------------------------------------------ the order of the state
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "names"),
+    [
+        (
+            lambda: optimizers.Adam(amsgrad=True),
+            "a_momentum a_velocity b_momentum b_velocity a_velocity_hat b_velocity_hat",
+        ),
+        (
+            lambda: optimizers.RMSprop(momentum=0.5, centered=True),
+            "a_velocity b_velocity a_momentum b_momentum a_average_gradient b_average_gradient",
+        ),
+        (lambda: optimizers.Nadam(), "a_momentum a_velocity b_momentum b_velocity u_product"),
+        (lambda: optimizers.Adadelta(), None),
+    ],
+    ids=["amsgrad", "centered", "nadam", "adadelta"],
+)
+def test_variables_have_the_order_of_keras(optimizer, names):
+    names = names or " ".join(
+        f"{w}_accumulated_{slot}" for w in "ab" for slot in ("grad", "delta_var")
+    )
+    optimizer = optimizer()
+    optimizer.build([weight(name="a"), weight([3.0], name="b")])
+    own = [v.path.partition("/")[2] or v.path for v in optimizer.variables]
+    assert own == ["iteration", "learning_rate", *names.split()]
+    # weights set in this order, as scripts for Keras do, reach the same slots
+    optimizer.set_weights([v.numpy() + 1 for v in optimizer.variables])
+    assert [v.numpy().min() for v in optimizer.variables[2:-1]] == [1.0] * (len(own) - 3)

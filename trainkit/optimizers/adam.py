@@ -38,6 +38,7 @@ class Adam(Optimizer):
     """
 
     settings = ("beta_1", "beta_2", "epsilon", "amsgrad")
+    slot_groups = (("momentum", "velocity"), ("velocity_hat",))
 
     def __init__(
         self,

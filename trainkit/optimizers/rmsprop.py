@@ -36,6 +36,7 @@ class RMSprop(Optimizer):
     """
 
     settings = ("rho", "momentum", "epsilon", "centered")
+    slot_groups = (("velocity",), ("momentum",), ("average_gradient",))
 
     def __init__(
         self,

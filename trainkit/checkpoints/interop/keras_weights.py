@@ -28,13 +28,6 @@ from trainkit.core.variable import OVERWRITTEN, Variable
 _UNWALKED = ("metrics", "layers", "weights", "variables", "losses")
 _CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
 
-# Slots that Keras makes for all weights before it makes the next group's; elsewhere the slots of
-# one weight stand together.
-_GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "Adam": (("momentum", "velocity"), ("velocity_hat",)),
-    "AdamW": (("momentum", "velocity"), ("velocity_hat",)),
-    "RMSprop": (("velocity",), ("momentum",), ("average_gradient",)),
-}
 _FIRST = ("average", "accumulated_gradient")
 SCALED = "inner_optimizer"
 
@@ -233,7 +226,7 @@ def _find_variables(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variab
             yield from _find_variables(part.parts().values(), (*inside, id(part)))
 
 
-def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item]:
+def optimizer_variables(optimizer: Any, scaled: bool = False) -> list[Item]:
     """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers.
 
     Args:
@@ -241,7 +234,7 @@ def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item
         scaled: whether it is inside of a `LossScaleOptimizer`, where Keras's don't keep what they
             hold outside of slots: the numbers of `counters`, and what Adafactor does not use.
     """
-    parts: Any = type(optimizer).parts(optimizer)
+    parts = type(optimizer).parts(optimizer)
     if "inner_optimizer" in parts:
         wrapper = [*_NEVER_CHANGED, parts["step_counter"], parts["dynamic_scale"]]
         return [*wrapper, *optimizer_variables(parts["inner_optimizer"], True)]
@@ -259,7 +252,7 @@ def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item
         unused = Filler((), "int32")
         return [*head, *(item for item in factored if not (scaled and item == unused))]
     names = [name for name, _, _ in slots]
-    groups = _GROUPS.get(type(optimizer).__name__, ())
+    groups = optimizer.slot_groups
     other_names = tuple(
         name for name in dict.fromkeys(names) if not any(name in group for group in groups)
     )

@@ -109,6 +109,9 @@ class Optimizer(OutsideState):
     _average_programs: Programs
 
     slots: tuple[str, ...] = ()
+    # slots that Keras makes for all weights before it makes the next group's; without groups the
+    # slots of one weight stand together
+    slot_groups: ClassVar[tuple[tuple[str, ...], ...]] = ()
     counters: ClassVar[tuple[tuple[str, float], ...]] = ()
     settings: ClassVar[tuple[str, ...]] = ()
     sums_gradients_up: ClassVar[bool] = True  # and not optimizers inside of it
@@ -401,9 +404,12 @@ class Optimizer(OutsideState):
 
     @property
     def variables(self) -> list[Variable]:
-        """Step count, learning rate, what the class keeps besides, then the averages and slots."""
+        """Step count and learning rate, then the averages and slots, in Keras's order."""
+        counters = self._counter_variables()
+        numbers = {id(variable) for variable in counters}
         own = [p for p in type(self).parts(self).values() if isinstance(p, Variable)]
-        return own + self._states.slots_in_order()
+        first = [variable for variable in own if id(variable) not in numbers]
+        return [*first, *self._states.slots_in_order(self.slot_groups), *counters]
 
     def parts(self) -> dict[str, Trackable]:
         """Step count, learning rate and other trackable attributes, but no slots."""

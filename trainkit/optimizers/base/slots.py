@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core.variable import Variable
@@ -65,8 +66,19 @@ class SlotTable:
         name = "accumulated_gradient"
         return [state.slots[name] for state in self.by_id.values() if name in state.slots]
 
-    def slots_in_order(self) -> list[Variable]:
-        """Averages of all weights, then accumulated gradients, then the slots weight by weight."""
-        states, base = self.by_id.values(), ("average", "accumulated_gradient")
-        first = [s.slots[name] for name in base for s in states if name in s.slots]
-        return first + [x for s in states for name, x in s.slots.items() if name not in base]
+    def slots_in_order(self, groups: Iterable[tuple[str, ...]] = ()) -> list[Variable]:
+        """Averages of all weights, then accumulated gradients, then the slots weight by weight.
+
+        Args:
+            groups: names of slots; those of one group come for all weights before the next group's,
+                and those of none after them.
+        """
+        groups = [("average",), ("accumulated_gradient",), *groups]
+        grouped = {name for group in groups for name in group}
+        return [
+            slot
+            for group in [*groups, None]
+            for state in self.by_id.values()
+            for name, slot in state.slots.items()
+            if (name not in grouped if group is None else name in group)
+        ]
