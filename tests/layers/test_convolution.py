@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit import layers
+from trainkit import layers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
 IMAGE = np.random.default_rng(1).normal(size=(2, 7, 6, 4)).astype("float32")
@@ -102,6 +102,26 @@ def test_causal_convolution_is_one_behind_zeros_and_makes_no_padded_copy(
 def test_bad_settings_are_named(make, text):
     with pytest.raises(InvalidArgumentError, match=text):
         make()
+
+
+@pytest.mark.parametrize(("strides", "dilation_rate"), [(2, 2), ((1, 2), (2, 1)), ((2, 2), (1, 2))])
+@pytest.mark.parametrize("padding", ["valid", "same"])
+def test_windows_of_single_channels_may_have_strides_and_dilations(strides, dilation_rate, padding):
+    settings = {"padding": padding, "dilation_rate": dilation_rate}
+    layer = layers.DepthwiseConv2D(3, strides, depth_multiplier=2, **settings)
+    y = layer(IMAGE)
+    assert tuple(y.shape) == tuple(layer.compute_output_shape(IMAGE.shape))
+    # each channel by a convolution that has one alone
+    each = [
+        ops.conv(IMAGE[..., i : i + 1], layer.kernel[:, :, i : i + 1], strides, **settings)
+        for i in range(IMAGE.shape[-1])
+    ]
+    np.testing.assert_allclose(y, ops.concatenate(each, axis=-1), rtol=1e-5, atol=1e-6)
+    separable = layers.SeparableConv2D(5, 3, strides, **settings)
+    separable.build(IMAGE.shape)
+    expected = ops.depthwise_conv(IMAGE, separable.depthwise_kernel, strides, **settings)
+    expected = ops.matmul(expected, separable.pointwise_kernel[0, 0])
+    np.testing.assert_allclose(separable(IMAGE), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_inputs_that_do_not_fit_are_named():

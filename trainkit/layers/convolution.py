@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -41,6 +41,8 @@ class _Windowed(Layer):
 
     bias: Any
     paddings: tuple[str, ...] = ("valid", "same")
+    # as in Keras, the convolutions of single channels alone
+    _strides_go_with_dilation: ClassVar[bool] = False
 
     def _set_windows(self) -> None:
         """Bring the settings, kept as they were given, into one form."""
@@ -50,7 +52,8 @@ class _Windowed(Layer):
         self.dilation_rate = sizes(self, "dilation_rate", self.dilation_rate, rank)
         self.padding = one_of(self, "padding", str(self.padding).lower(), self.paddings)
         self.data_format = format_of(self, self.data_format)
-        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+        both = max(self.strides) > 1 and max(self.dilation_rate) > 1
+        if both and not self._strides_go_with_dilation:
             raise InvalidArgumentError(
                 f"{type(self).__name__}: strides {self.strides} and dilation_rate "
                 f"{self.dilation_rate} can't both be above 1"
@@ -404,6 +407,8 @@ class _DepthwiseConv(_Windowed):
         ValueError: a setting is none of those above.
     """
 
+    _strides_go_with_dilation = True
+
     depth_multiplier: Any
     depthwise_initializer: Any
     depthwise_regularizer: Any
@@ -500,6 +505,8 @@ class _SeparableConv(_Windowed):
     Raises:
         ValueError: a setting is none of those above.
     """
+
+    _strides_go_with_dilation = True
 
     depth_multiplier: Any
     depthwise_initializer: Any
