@@ -10,6 +10,11 @@ from trainkit.ops import image
 
 RAMP = np.arange(8.0).reshape(1, 8, 1) + np.zeros((4, 1, 2))
 IMAGE = np.random.default_rng(0).random((2, 5, 6, 3)).astype("float32")
+BICUBIC_UP = [
+    *(-0.0563225, 0.5762231, 0.65725, -0.6916102, -0.6183426, 0.1443255, 0.9893582),
+    *(-0.0941428, -0.7225677, -0.4609741, 0.7990395, 0.4707229, -0.3670952),
+]
+BICUBIC_DOWN = [0.2090513, -0.4306306, 0.047809, -0.2033402, -0.1958756, -0.0118244]
 METHODS = ("nearest", "bilinear", "bicubic", "lanczos3", "lanczos5")
 
 
@@ -41,6 +46,15 @@ def test_weights_that_are_remembered_serve_each_device_and_tape(device, method, 
 def test_straight_slopes_stay_straight_inside(method):
     wide = image.resize(RAMP, (4, 16), method).numpy()[0, :, 0]
     np.testing.assert_allclose(wide[4:12], (np.arange(16)[4:12] + 0.5) / 2 - 0.5, atol=1e-6)
+
+
+def test_bicubic_without_antialias_reads_a_table_of_1024_positions():
+    # the numbers of tf.image.resize(..., "bicubic") of TensorFlow 2.21
+    x = np.sin(np.arange(9, dtype="float32") * 2).reshape(1, 9, 1)
+    up = image.resize(x, (1, 13), "bicubic").numpy()[0, :, 0]
+    down = image.resize(x, (1, 6), "bicubic").numpy()[0, :, 0]
+    np.testing.assert_allclose(up, BICUBIC_UP, atol=1e-6)
+    np.testing.assert_allclose(down, BICUBIC_DOWN, atol=1e-6)
 
 
 def test_nearest_takes_the_pixel_under_the_middle():

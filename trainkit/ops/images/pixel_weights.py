@@ -33,6 +33,7 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.math.rounding import round as round_
 from trainkit.ops.math.trigonometry import sin
 
 # ------------------------------------------------------------------ kernels
@@ -86,16 +87,31 @@ IN_KERAS = tuple(_KERNELS)
 _KERNELS |= {"gaussian": _gaussian, "mitchellcubic": _mitchell}
 METHODS = tuple(_KERNELS)
 """Those of a formula that `pixel_weights` has."""
+# TensorFlow, and Keras on it, read the cubic kernel from a table with this many entries for a
+# pixel, unless they antialias. Exact positions are up to 1e-3 of the pixels' range away from that.
+BICUBIC_FRACTIONS = 1024
 
 
 def pixel_weights(
-    old: int, new: int, scale: Any, translation: Any, method: str, antialias: bool, dtype: Any
+    old: int,
+    new: int,
+    scale: Any,
+    translation: Any,
+    method: str,
+    antialias: bool,
+    dtype: Any,
+    fractions: int = 0,
 ) -> Tensor:
-    """The shares (new, old) of old pixels in new ones; rows of pixels from outside are zero."""
+    """The shares (new, old) of old pixels in new ones; rows of pixels from outside are zero.
+
+    With `fractions` new pixels lie at whole multiples of one such fraction of an old one.
+    """
     step = divide(1.0, cast(as_tensor(scale), dtype))
     widening = maximum(step, 1.0) if antialias else 1.0
     centers = multiply(add(arange(new, dtype=dtype), 0.5), step)
     centers = subtract(subtract(centers, multiply(translation, step)), 0.5)
+    if fractions:
+        centers = divide(round_(multiply(centers, fractions)), fractions)
     apart = absolute(subtract(expand_dims(centers, -1), arange(old, dtype=dtype)))
     raw = _KERNELS[method](divide(apart, widening))
     total = sum_(raw, axis=-1, keepdims=True)
@@ -122,7 +138,8 @@ def fixed_weights(old: int, new: int, method: str, antialias: bool, dtype: str) 
     else:
         with eagerly(), trace_state.silence(), devices.device("/cpu:0"):
             scale = np.float64(new / old)
-            exact = pixel_weights(old, new, scale, 0.0, method, antialias, "float64")
-        weights = exact.numpy().astype(dtype)
+            fractions = BICUBIC_FRACTIONS if method == "bicubic" and not antialias else 0
+            shares = pixel_weights(old, new, scale, 0.0, method, antialias, "float64", fractions)
+        weights = shares.numpy().astype(dtype)
     weights.setflags(write=False)
     return weights

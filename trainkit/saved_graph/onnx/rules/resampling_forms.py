@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.ops.images.pixel_weights import BICUBIC_FRACTIONS
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
@@ -39,7 +40,8 @@ def resample(
         if method == "area":
             weights = _areas(to, old, _scalar(to, new))
         else:
-            weights = _weights(to, old, _scalar(to, new), KERNELS[method], antialias)
+            fractions = BICUBIC_FRACTIONS if method == "bicubic" and not antialias else 0
+            weights = _weights(to, old, _scalar(to, new), KERNELS[method], antialias, fractions)
         letters = "bchw" if is_first else "bhwc"
         summed = letters[axis]
         equation = f"n{summed},{letters}->{letters.replace(summed, 'n')}"
@@ -61,12 +63,21 @@ def _count(to: GraphBuilder, end: Value, start: int = 0) -> Value:
 
 
 def _weights(
-    to: GraphBuilder, old: Value, new: Value, kernel: Callable[..., Value], antialias: bool
+    to: GraphBuilder,
+    old: Value,
+    new: Value,
+    kernel: Callable[..., Value],
+    antialias: bool,
+    fractions: int,
 ) -> Value:
     """The shares (new, old) of old pixels in new ones."""
     step = to.each("Div", to.cast(old, _EXACT), to.cast(new, _EXACT))
     centers = to.each("Mul", to.each("Add", _count(to, new), 0.5), step)
     centers = to.unsqueeze(to.each("Sub", centers, 0.5), [1])
+    if fractions:
+        centers = to.each(
+            "Div", to.each("Round", to.each("Mul", centers, float(fractions))), float(fractions)
+        )
     apart = to.each("Abs", to.each("Sub", centers, _count(to, old)))
     if antialias:
         apart = to.each("Div", apart, to.each("Max", step, 1.0))

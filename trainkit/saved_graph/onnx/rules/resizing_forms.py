@@ -15,13 +15,10 @@ from trainkit.saved_graph.onnx.rules.onnx_form import call_form, onnx_form
 from trainkit.saved_graph.onnx.rules.resampling_forms import resample
 from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
 
-_KEYS = -0.5  # the slope of trainkit's bicubic kernel one pixel away
 _MODES: dict[str, dict[str, Any]] = {
     # half a pixel further, rounded down, as trainkit has it
     "nearest": {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
     "bilinear": {"mode": "linear"},
-    # the weights of pixels outside are spread over those inside
-    "bicubic": {"mode": "cubic", "cubic_coeff_a": _KEYS, "exclude_outside": 1},
 }
 
 
@@ -75,24 +72,14 @@ def _node(to: GraphBuilder, x: Value, size: Any, mode: dict[str, Any], is_first:
     """`Resize` of images (batch, height, width, channels), or with their channels first."""
     order = (0, 1, 2, 3) if is_first else (0, 3, 1, 2)
     sizes = [to.size_of(x, axis) for axis in order]
-    is_cubic = mode["mode"] == "cubic"
-    ends = [1, -1] if is_cubic else sizes[:2]
     source = to.name_of(x) if is_first else to.name_with_channels_first(x)
-    if is_cubic:  # onnxruntime shrinks no images whose transposition it moves behind the node
-        flat = to.vector([*ends, *sizes[2:]])
-        source = to.node("Reshape", [source, to.name_of(flat)])
-        ends = [1, _product(to, *sizes[:2])]
     if isinstance(size, list | tuple):
-        target = to.vector([*ends, *size])
+        target = to.vector([*sizes[:2], *size])
     else:
         live = to.cast(to.as_value(size), "int64")
-        target = to.op("Concat", to.vector(ends), live, axis=0, shape=(4,))
+        target = to.op("Concat", to.vector(sizes[:2]), live, axis=0, shape=(4,))
     settings = {**mode, "coordinate_transformation_mode": "half_pixel"}
     name = to.node("Resize", [source, "", "", to.name_of(target)], **settings)
-    if is_cubic:
-        image_size = to.slice_axis(target, 0, 2, 4)
-        full_size = to.op("Concat", to.vector(sizes[:2]), image_size, axis=0, shape=(4,))
-        name = to.node("Reshape", [name, to.name_of(full_size)])
     if is_first:
         return Value(to, (*x.shape[:2], None, None), x.dtype, name)
     shape = (x.shape[0], None, None, x.shape[3])
@@ -105,9 +92,3 @@ def _two_sizes(to: GraphBuilder, size: Any) -> tuple[Any, Any]:
     live = to.cast(to.as_value(size), "int64")
     height, width = (to.slice_axis(live, 0, start, start + 1) for start in range(2))
     return height, width
-
-
-def _product(to: GraphBuilder, a: Any, b: Any) -> Any:
-    if not isinstance(a, Value) and not isinstance(b, Value):
-        return a * b
-    return to.op("Mul", to.vector([a]), to.vector([b]), shape=(1,))
