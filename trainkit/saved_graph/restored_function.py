@@ -105,7 +105,7 @@ class RestoredFunction:
                 "It has none at all: call it, or give it an input signature, before saving."
             )
         for graph, _ in self._graphs:
-            signature, by_name = graph.structured_input_signature
+            signature, by_name = graph.arguments
             labels = list(graph._labels)
             options = [
                 f"{label}={_shown(x)}"

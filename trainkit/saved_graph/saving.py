@@ -183,7 +183,7 @@ class GraphWriter:
             return {"tensor": y.number} if isinstance(y, _Output) else None
 
         try:
-            arguments = encoded(concrete.structured_input_signature, argument, "an argument")
+            arguments = encoded(concrete.arguments, argument, "an argument")
         except UnimplementedError:  # an object that was given while tracing is part of the graph
             arguments = None
         return {

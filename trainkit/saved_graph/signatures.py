@@ -43,7 +43,7 @@ class Signature:
         self.named_outputs = outputs
         takes: dict[str, list[Any]] = {}
         for graph in graphs:
-            for label, x in graph.structured_input_signature[1].items():
+            for label, x in graph.arguments[1].items():
                 takes.setdefault(label, []).append(x)
         self.structured_input_signature = ((), {k: _joint_spec(k, v) for k, v in takes.items()})
         self.structured_outputs = {

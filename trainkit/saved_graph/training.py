@@ -205,7 +205,7 @@ class _TrainingWriter(GraphWriter):
         variables = [by_number[number] for number in range(len(self._variables))]
         names: list[Any] = [None] * len(concrete.graph.inputs)
         positions = {x: i for i, x in enumerate(concrete.graph.inputs)}
-        for name, part in zip(_PARTS, concrete.structured_input_signature[0][0], strict=False):
+        for name, part in zip(_PARTS, concrete.arguments[0][0], strict=False):
             for path, leaf in nest.flatten_with_path(part):
                 if isinstance(leaf, GraphTensor):
                     names[positions[leaf]] = "/".join(map(str, (name, *path)))

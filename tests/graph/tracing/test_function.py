@@ -735,6 +735,19 @@ def test_a_concrete_function_shows_its_type():
     assert float(concrete.inference_fn(tk.constant(3.0))["b"]) == 6.0
 
 
+def test_a_concrete_function_shows_specs_of_its_arguments():
+    f = tk.function(lambda x, k=3, **more: x["u"] + x["s"][0])
+    pair = tk.TensorSpec([2])
+    z = tk.TensorSpec([3], "int32")
+    concrete = f.get_concrete_function({"u": pair, "s": [pair]}, k=5, z=z)
+    args, kwargs = concrete.structured_input_signature
+    named = {"u": tk.TensorSpec([2], name="x_u"), "s": [tk.TensorSpec([2], name="x_s_0")]}
+    assert args == (named, 5)
+    assert kwargs == {"z": tk.TensorSpec([3], "int32", name="z")}
+    # which are what another graph can be made from
+    assert f.get_concrete_function(*args, **kwargs) is concrete
+
+
 def test_a_concrete_function_of_any_rank():
     f = tk.function(lambda a, b: a**b)
     square = f.get_concrete_function(a=tk.TensorSpec(None, "float32"), b=2)

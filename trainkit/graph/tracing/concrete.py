@@ -30,6 +30,7 @@ class ConcreteFunction:
 
     Attributes:
         graph: the graph.
+        arguments: positional and named ones, with a symbolic tensor for each tensor.
         structured_outputs: the nest of results, a symbolic tensor for each tensor.
         name: that of the Python function.
     """
@@ -39,7 +40,7 @@ class ConcreteFunction:
     ) -> None:
         self.name = name
         self.graph = graph
-        self.structured_input_signature = arguments
+        self.arguments = arguments
         self.structured_outputs = outputs
         self._labels = labels
         leaves = nest.flatten(outputs)
@@ -56,6 +57,16 @@ class ConcreteFunction:
         self._constants_of_parts: list[Tensor] | None = None
         # the user's line whose call made the graph
         self.called_at: Line | None = None
+
+    @property
+    def structured_input_signature(self) -> Any:
+        """Positional and named arguments: a `TensorSpec` for each tensor, Python values as are."""
+        args, kwargs = self.arguments
+        specs = [
+            _named_specs(label, x)
+            for label, x in zip(self._labels, [*args, *kwargs.values()], strict=True)
+        ]
+        return tuple(specs[: len(args)]), dict(zip(kwargs, specs[len(args) :], strict=True))
 
     @property
     def inputs(self) -> list[GraphTensor]:
@@ -98,7 +109,7 @@ class ConcreteFunction:
     @property
     def function_type(self) -> inspect.Signature:
         """The arguments and results: a `TensorSpec` for each tensor, Python values as they are."""
-        args, kwargs = self.structured_input_signature
+        args, kwargs = self.arguments
         by_name = inspect.Parameter.KEYWORD_ONLY
         kinds = [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(args) + [by_name] * len(kwargs)
         parameters = [
@@ -150,9 +161,7 @@ class ConcreteFunction:
         Raises:
             TypeError: the call does not fit the one that was traced.
         """
-        return tensors_of_call(
-            self.name, self.structured_input_signature, self._labels, args, kwargs
-        )
+        return tensors_of_call(self.name, self.arguments, self._labels, args, kwargs)
 
     def run(self, tensors: list[Any]) -> Any:
         """The results for one tensor per input."""
@@ -218,7 +227,7 @@ class ConcreteFunction:
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """The arguments and results, a line each."""
         lines = [f"{self.name}({', '.join(self._labels)})"]
-        args, kwargs = self.structured_input_signature
+        args, kwargs = self.arguments
         rows = list(zip(self._labels, [*args, *kwargs.values()], strict=False))
         lines.append("  Args:" if rows else "  Args: none")
         lines += [f"    {label}: {_describe(value)}" for label, value in rows]
@@ -245,6 +254,19 @@ def _specs(x: Any) -> Any:
     return nest.map_structure(
         lambda y: TensorSpec.from_tensor(y) if isinstance(y, GraphTensor) else y, x
     )
+
+
+def _named_specs(label: str, x: Any) -> Any:
+    """An argument with a spec in place of each tensor, called after the way to it: `x_s_0`."""
+    leaves = [
+        TensorSpec.from_tensor(
+            y, re.sub(r"\W+", "_", "_".join(map(str, (label, *path)))).strip("_")
+        )
+        if isinstance(y, GraphTensor)
+        else y
+        for path, y in nest.flatten_with_path(x)
+    ]
+    return nest.pack(x, leaves)
 
 
 def _fills_a_place(x: Any) -> bool:

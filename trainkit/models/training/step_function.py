@@ -161,7 +161,7 @@ class CompiledStep:
     def traced_batch(self) -> Any:
         """What a batch was like when the step was traced last, `None` if it never was."""
         graphs = [] if self._function is None else self._function.concrete_functions()
-        return graphs[-1].structured_input_signature[0][0] if graphs else None
+        return graphs[-1].arguments[0][0] if graphs else None
 
     def compile_first(self) -> None:
         """Let the next step be a graph already; all that a first call makes has to be there."""
