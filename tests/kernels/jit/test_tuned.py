@@ -15,6 +15,7 @@ from trainkit.ops.neural.bias_activation import biased_gelu
 from trainkit.ops.neural.dense import dense
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.neural.fused_attention import attend
+from trainkit.ops.neural.group_normalization import group_normalization
 from trainkit.ops.neural.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_gradient as sparse_gradient,
 )
@@ -107,6 +108,7 @@ def regular_of(x):
 
 
 ROWS = {
+    "grouped_normalization": lambda x: group_normalization(x, x[0], x[1], 1, 6, 1e-3),
     "attention": attended,
     "cholesky": lambda x: tk.linalg.cholesky(regular_of(x)) * 2.0,
     "det": lambda x: tk.linalg.det(regular_of(x)) * 2.0,
