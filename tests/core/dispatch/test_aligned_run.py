@@ -1,4 +1,4 @@
-"""Arrays that are made while a graph runs begin where a line of the cache does."""
+"""Arrays that are made while a graph runs, and eager results, begin where a cache line does."""
 
 import asyncio
 import gc
@@ -129,6 +129,68 @@ def test_arrays_live_on_in_a_child():
         del array
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+EAGER = {
+    "one array": tk.exp,
+    "two arrays": lambda x: x + x,
+    "a number": lambda x: 2.0 * x,
+    "a comparison": lambda x: x > 0.5,
+    "rows and a row": lambda x: x - x[:1],
+    "a formula": tk.nn.sigmoid,
+    "a body": lambda x: tk.cast(x, "int32"),
+    "a kernel": tk.nn.softmax,
+    "two lists": lambda x: tk.stack([x, x]),
+}
+
+
+@pytest.mark.parametrize("call", EAGER.values(), ids=EAGER)
+@pytest.mark.parametrize("size", [300, 700])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_large_results_of_eager_calls_begin_at_lines(call, size, is_transposed):
+    x = tk.random.normal((size, size))
+    results = [call(tk.transpose(x) if is_transposed else x)._array for _ in range(5)]
+    assert all(map(begins_at_a_line, results))
+    assert all(y.flags.owndata or y.base.flags.owndata for y in results)
+    assert allocator() == "default_allocator"
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 5), (1, 7), (90, 130), (300, 700)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_transposed_operands_have_the_bits_and_the_order_of_numpy(shape, dtype):
+    generator = np.random.default_rng(2)
+    a, b = (generator.random(shape).astype(dtype).T for _ in range(2))
+    x, y = (tk.transpose(tk.constant(v.T)) for v in (a, b))
+    number = np.dtype(dtype).type(0.3)
+    for result, expected in [
+        (tk.exp(x), np.exp(a)),
+        (x + y, a + b),
+        (x / tk.constant(b.copy()), a / b.copy()),
+        (x**y, a**b),
+        (x * 0.3, a * number),
+        (0.3 - x, number - a),
+        (x > 0.3, a > number),
+        (x * tk.constant(number), a * number),
+        (tk.sign(x), np.sign(a)),
+    ]:
+        array = result._array
+        assert array.dtype == expected.dtype
+        np.testing.assert_array_equal(array, expected, strict=True)
+        assert array.strides == expected.strides
+
+
+def test_memory_of_eager_results_is_counted_once_and_given_back():
+    x = tk.zeros((1000, 1000))
+    tracemalloc.start()
+    try:
+        results = [x + x for _ in range(3)]
+        held = tracemalloc.get_traced_memory()[0]
+        del results
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held - left == pytest.approx(3 * 4_000_000, rel=0.01)
 
 
 @pytest.mark.parametrize("jit_compile", [None, True, False])

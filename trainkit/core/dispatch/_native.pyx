@@ -75,7 +75,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 18
+VERSION = 19
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False

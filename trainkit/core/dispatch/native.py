@@ -18,7 +18,7 @@ import numpy as np
 
 from trainkit.core.process.requirements import REINSTALL
 
-VERSION = 18
+VERSION = 19
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None
@@ -108,6 +108,12 @@ def _are_sizes(shape: Any) -> bool:
 
 are_sizes: Callable[[Any], bool] = getattr(NATIVE, "are_sizes", _are_sizes)
 """Whether a shape is a tuple of plain ints, none of them negative."""
+
+
+new_array: Callable[[tuple[int, ...], np.dtype[Any]], Any] = getattr(
+    NATIVE, "new_array", np.empty
+)
+"""An array of the sizes and dtype that another one may have, whose numbers are not set."""
 
 
 def draw(

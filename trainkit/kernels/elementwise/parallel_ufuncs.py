@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, PAGE
+from trainkit.core.dispatch import native
 from trainkit.core.dispatch.eager import WIDE
 from trainkit.core.process import side_work
 from trainkit.core.shapes import CALLS
@@ -29,6 +30,7 @@ Array = Any
 
 _UNIT = PAGE // 4
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_BOOL = np.dtype(np.bool_)
 _BYTES_HEAD = bytes.__basicsize__ - 1
 """Where the content of a `bytes` object begins."""
 
@@ -155,7 +157,7 @@ class _Wide:
             elif not _is_plain(y, shape, dtype):
                 return ufunc(*operands)
             arrays.append(y)
-        out = np.empty(shape, bool if ufunc in _COMPARING else dtype)
+        out = native.new_array(shape, _BOOL if ufunc in _COMPARING else dtype)
         plan = self._plans.get((ufunc, dtype, x.size, numbers))
         if plan is None:
             plan = self._planned(ufunc, dtype, x.size, numbers, len(arrays), out.dtype)

@@ -329,6 +329,7 @@ cdef class Kernel(Op):
         cdef cnp.PyArray_Descr *half = NULL  # the type of 16-bit floats of all inputs
         cdef list ready = [np]
         cdef bint has_variable = False
+        cdef object before = None
         for i in range(count):
             if Py_TYPE(<object>PyTuple_GET_ITEM(inputs, i)) is VARIABLE:
                 has_variable = True
@@ -359,6 +360,8 @@ cdef class Kernel(Op):
             ready.append(array)
         try:
             result = self.directly(ready, settings)
+            if result is None and PyList_GET_SIZE(ready) > 1 and is_large(ready[1]):
+                before = begin_lines()
             if result is None and self.tuned is not None:
                 result = self.by_tuned(ready, settings)
             if result is not None:
@@ -371,6 +374,8 @@ cdef class Kernel(Op):
                 result = narrowed(result, half)
         except KERNEL_ERRORS as error:
             result = self.primitive.again(error, inputs, settings)
+        finally:
+            end_lines(before)
         y = wrap_all(<tuple>result) if type(result) is tuple else wrap(result)
         if self.keeps_input:
             keep_input(y, inputs[0], self.primitive, settings)

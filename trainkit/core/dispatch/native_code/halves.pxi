@@ -208,19 +208,6 @@ cdef object narrowed(object x, cnp.PyArray_Descr *descr):
     return x.astype(<object><PyObject *>descr) if x.dtype is DTYPE_F32 else x
 
 
-cdef object turned(object x):
-    """An array whose axes in reverse order lie in memory, with its axes so; `None` for others."""
-    cdef int flags = NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED
-    if PyArray_FLAGS(<PyArrayObject *>x) & flags != flags:
-        return None
-    return PyArray_Transpose(<PyArrayObject *>x, NULL)
-
-
-cdef object turned_back(object y):
-    """`y` with its axes in reverse order; `None` stays."""
-    return None if y is None else PyArray_Transpose(<PyArrayObject *>y, NULL)
-
-
 cdef object half_apply1(Loops loops, object x):
     """The ufunc of an array of 16-bit floats, or `None` if that is not for this module."""
     cdef PyArrayObject *a

@@ -208,8 +208,11 @@ cdef object apply1(Loops loops, object x):
     cdef cnp.npy_intp steps[2]
     if not loops.has(descr):
         return None
-    if not in_order(a) or (n > DIRECT and loops.own_of(kind_of(descr), False) is NULL):
-        return by_ufunc(loops, (x,), n)
+    if are_many(n) and loops.own_of(kind_of(descr), False) is NULL:
+        return None
+    if not in_order(a):
+        of_columns = turned(x)
+        return by_ufunc(loops, (x,)) if of_columns is None else turned_back(apply1(loops, of_columns))
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y)
     steps[0], steps[1] = step_of(a, n), step_of(<PyArrayObject *>y, n)
@@ -218,14 +221,22 @@ cdef object apply1(Loops loops, object x):
     return y
 
 
-cdef object by_ufunc(Loops loops, tuple inputs, cnp.npy_intp n):
-    """What the ufunc itself gives, `None` where many cores are to do it or it raises."""
-    if n >= LARGE and PyList_GET_SIZE(WIDE):
-        return None
+cdef inline bint are_many(cnp.npy_intp n) noexcept:
+    """Whether so many elements are for many cores."""
+    return n >= LARGE and PyList_GET_SIZE(WIDE) > 0
+
+
+cdef object by_ufunc(Loops loops, tuple inputs):
+    """What the ufunc itself gives, `None` where it raises."""
+    cdef object before = None
+    if is_large(inputs[0]) or is_large(inputs[PyTuple_GET_SIZE(inputs) - 1]):
+        before = begin_lines()
     try:
         return CALL(loops.ufunc, *inputs)
     except KERNEL_ERRORS:
         return None
+    finally:
+        end_lines(before)
 
 
 cdef object apply2(Loops loops, object x1, object x2):
@@ -245,17 +256,22 @@ cdef object apply2(Loops loops, object x1, object x2):
         return None
     size_a, size_b = PyArray_SIZE(a), PyArray_SIZE(b)
     n = size_a if size_a >= size_b else size_b
-    if not in_order(a) or not in_order(b):
-        return by_ufunc(loops, (x1, x2), n)
     beside_number = PyArray_NDIM(a) == 0 or PyArray_NDIM(b) == 0
-    is_by_rows, like = are_rows(a, b, &rows), a
+    is_by_rows, like = in_order(a) and in_order(b) and are_rows(a, b, &rows), a
+    if not is_by_rows and are_many(n) and not (
+        beside_number and loops.own_of(kind_of(descr), True) is not NULL
+    ):
+        return None
+    if not in_order(a) or not in_order(b):
+        one, two = turned(x1), turned(x2)
+        if one is None or two is None or not (beside_number or same_shape(a, b)):
+            return by_ufunc(loops, (x1, x2))
+        return turned_back(apply2(loops, one, two))
     # A loop of powers takes other ways for one exponent than where NumPy repeats it.
     if is_by_rows and rows.steps[1] == 0 and loops.ufunc is POWER:
-        return by_ufunc(loops, (x1, x2), n)
+        return by_ufunc(loops, (x1, x2))
     if is_by_rows:  # of any size, as NumPy takes its time between rows
         shape = rows.dims
-    elif n > DIRECT and not (beside_number and loops.own_of(kind_of(descr), True) is not NULL):
-        return by_ufunc(loops, (x1, x2), n)
     elif same_shape(a, b) or PyArray_NDIM(b) == 0:
         shape = PyArray_DIMS(a)
         n = size_a
@@ -263,7 +279,7 @@ cdef object apply2(Loops loops, object x1, object x2):
         like, shape = b, PyArray_DIMS(b)
         n = size_b
     else:
-        return by_ufunc(loops, (x1, x2), n)
+        return by_ufunc(loops, (x1, x2))
     y = empty(2 if is_by_rows else PyArray_NDIM(like), shape, loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(b)
     args[2] = PyArray_BYTES(<PyArrayObject *>y)
@@ -314,8 +330,13 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     cdef int at_array = 1 if number_first else 0
     if not loops.has(descr):
         return None
-    if not in_order(a) or (n > DIRECT and loops.own_of(kind_of(descr), True) is NULL):
-        return by_ufunc(loops, (number, x) if number_first else (x, number), n)
+    if are_many(n) and loops.own_of(kind_of(descr), True) is NULL:
+        return None
+    if not in_order(a):
+        of_columns = turned(x)
+        if of_columns is None:
+            return by_ufunc(loops, (number, x) if number_first else (x, number))
+        return turned_back(apply2_number(loops, of_columns, number, number_first))
     if type(number) is float:
         number_double = <double>number
     else:
