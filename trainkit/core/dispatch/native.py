@@ -110,9 +110,7 @@ are_sizes: Callable[[Any], bool] = getattr(NATIVE, "are_sizes", _are_sizes)
 """Whether a shape is a tuple of plain ints, none of them negative."""
 
 
-new_array: Callable[[tuple[int, ...], np.dtype[Any]], Any] = getattr(
-    NATIVE, "new_array", np.empty
-)
+new_array: Callable[[tuple[int, ...], np.dtype[Any]], Any] = getattr(NATIVE, "new_array", np.empty)
 """An array of the sizes and dtype that another one may have, whose numbers are not set."""
 
 

@@ -1,8 +1,8 @@
 # Inner loops of our own, with the bits of NumPy's, where those take several times as long.
 #
-# NumPy's maxima beside a number and its signs go element by element; its quotients and rests of
+# NumPy's maxima beside a number, limits and signs go element by element; its quotients and rests of
 # floats call `fmod`. These are plain loops over elements that follow one another, of which
-# compilers make vector code.
+# compilers make vector code, wider where the processor has AVX2.
 
 ctypedef void (*ElementLoop)(
     char **args, cnp.npy_intp n, cnp.npy_intp *steps
@@ -22,104 +22,114 @@ cdef struct OwnLoop:
     bint beside_number
 
 
-cdef void largest(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_first) noexcept nogil:
-    """max(a, b), one of which is a number. Of equal ones, as 0.0 and -0.0 are, it is the second."""
-    cdef cnp.npy_intp i
-    cdef Float number = a[0] if number_first else b[0]
-    if number != number:
-        for i in range(n):
-            y[i] = number if number_first or a[i] == a[i] else a[i]
-    elif number_first:
-        for i in range(n):
-            y[i] = number if number > b[i] else b[i]
-    else:
-        for i in range(n):
-            y[i] = number if a[i] <= number else a[i]
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <immintrin.h>
+    static int has_avx2(void) { return __builtin_cpu_supports("avx2"); }
+    #define TK_AVX2 __attribute__((target("avx2")))
+    #else
+    static int has_avx2(void) { return 0; }
+    #define TK_AVX2
+    #endif
 
+    #define TK_LOOP(NAME, TARGET) TARGET static void NAME(char **args, npy_intp n, npy_intp *steps)
 
-cdef void smallest(Float *a, Float *b, Float *y, cnp.npy_intp n, bint number_first) noexcept nogil:
-    cdef cnp.npy_intp i
-    cdef Float number = a[0] if number_first else b[0]
-    if number != number:
-        for i in range(n):
-            y[i] = number if number_first or a[i] == a[i] else a[i]
-    elif number_first:
-        for i in range(n):
-            y[i] = number if number < b[i] else b[i]
-    else:
-        for i in range(n):
-            y[i] = number if a[i] >= number else a[i]
+    /* A maximum or a minimum, one of whose operands is a number. Of equal ones, as 0.0 and -0.0
+       are, it is the second. */
+    #define TK_EXTREME_LOOP(NAME, TARGET, TYPE, AHEAD, BEHIND) \
+        TK_LOOP(NAME, TARGET) { \
+            const TYPE *a = (const TYPE *)args[0], *b = (const TYPE *)args[1]; \
+            TYPE *y = (TYPE *)args[2], number = steps[0] == 0 ? a[0] : b[0]; \
+            npy_intp i; \
+            if (number != number) \
+                for (i = 0; i < n; i++) y[i] = steps[0] == 0 || a[i] == a[i] ? number : a[i]; \
+            else if (steps[0] == 0) \
+                for (i = 0; i < n; i++) y[i] = number AHEAD b[i] ? number : b[i]; \
+            else \
+                for (i = 0; i < n; i++) y[i] = a[i] BEHIND number ? number : a[i]; \
+        }
 
+    /* What lies between two numbers; a NaN stays. */
+    #define TK_CLIP_LOOP(NAME, TARGET, TYPE) \
+        TK_LOOP(NAME, TARGET) { \
+            const TYPE *x = (const TYPE *)args[0]; \
+            const TYPE *low = (const TYPE *)args[1], *high = (const TYPE *)args[2]; \
+            TYPE *y = (TYPE *)args[3], least = low[0], most = high[0], z; \
+            int numbers = steps[1] == 0 && steps[2] == 0 && least == least && most == most; \
+            npy_intp i; \
+            for (i = 0; numbers && i < n; i++) { \
+                z = x[i] < least ? least : x[i]; \
+                y[i] = z > most ? most : z; \
+            } \
+            for (; i < n; i++) { \
+                z = x[i]; \
+                if (!(z != z || z >= low[steps[1] ? i : 0])) z = low[steps[1] ? i : 0]; \
+                y[i] = z != z || z <= high[steps[2] ? i : 0] ? z : high[steps[2] ? i : 0]; \
+            } \
+        }
 
-cdef void signs(Float *x, Float *y, cnp.npy_intp n) noexcept nogil:
-    cdef cnp.npy_intp i
-    for i in range(n):
-        y[i] = x[i] if x[i] != x[i] else <Float>((x[i] > 0) - (x[i] < 0))
+    #define TK_SIGN_LOOP(NAME, TARGET, TYPE) \
+        TK_LOOP(NAME, TARGET) { \
+            const TYPE *x = (const TYPE *)args[0]; \
+            TYPE *y = (TYPE *)args[1]; \
+            for (npy_intp i = 0; i < n; i++) \
+                y[i] = x[i] != x[i] ? x[i] : (TYPE)((x[i] > 0) - (x[i] < 0)); \
+        }
 
+    #define TK_PI 3.141592653589793238462643383279502884
+    #define TK_PRODUCT_LOOP(NAME, TARGET, TYPE, FACTOR) \
+        TK_LOOP(NAME, TARGET) { \
+            const TYPE *x = (const TYPE *)args[0]; \
+            TYPE *y = (TYPE *)args[1], factor = FACTOR; \
+            for (npy_intp i = 0; i < n; i++) y[i] = x[i] * factor; \
+        }
 
-cdef void largest_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    largest(<float *>args[0], <float *>args[1], <float *>args[2], n, steps[0] == 0)
+    /* Radians and degrees as NumPy makes them. */
+    #define TK_OWN_LOOPS(SUFFIX, TARGET, TYPE) \
+        TK_EXTREME_LOOP(largest_##SUFFIX, TARGET, TYPE, >, <=) \
+        TK_EXTREME_LOOP(smallest_##SUFFIX, TARGET, TYPE, <, >=) \
+        TK_CLIP_LOOP(clips_##SUFFIX, TARGET, TYPE) \
+        TK_SIGN_LOOP(signs_##SUFFIX, TARGET, TYPE) \
+        TK_PRODUCT_LOOP(radians_##SUFFIX, TARGET, TYPE, (TYPE)TK_PI / (TYPE)180) \
+        TK_PRODUCT_LOOP(degrees_##SUFFIX, TARGET, TYPE, (TYPE)180 / (TYPE)TK_PI)
 
+    TK_OWN_LOOPS(f32, , float)
+    TK_OWN_LOOPS(f64, , double)
+    TK_OWN_LOOPS(f32_wide, TK_AVX2, float)
+    TK_OWN_LOOPS(f64_wide, TK_AVX2, double)
 
-cdef void largest_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    largest(<double *>args[0], <double *>args[1], <double *>args[2], n, steps[0] == 0)
+    typedef void (*tk_element_loop)(char **, npy_intp, npy_intp *);
+    typedef struct {
+        const char *name; tk_element_loop f32, f64; int beside_number;
+    } tk_own_loop;
 
-
-cdef void smallest_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    smallest(<float *>args[0], <float *>args[1], <float *>args[2], n, steps[0] == 0)
-
-
-cdef void smallest_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    smallest(<double *>args[0], <double *>args[1], <double *>args[2], n, steps[0] == 0)
-
-
-cdef void signs_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    signs(<float *>args[0], <float *>args[1], n)
-
-
-cdef void signs_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    signs(<double *>args[0], <double *>args[1], n)
-
-
-cdef void multiply_all(Float *x, Float *y, cnp.npy_intp n, Float factor) noexcept nogil:
-    cdef cnp.npy_intp i
-    for i in range(n):
-        y[i] = x[i] * factor
-
-
-# A degree in radians, and a radian in degrees, as NumPy makes them.
-cdef double PI = 3.141592653589793238462643383279502884
-cdef float RADIANS_F32 = <float>PI / <float>180
-cdef float DEGREES_F32 = <float>180 / <float>PI
-cdef double RADIANS_F64 = PI / 180
-cdef double DEGREES_F64 = 180 / PI
-
-
-cdef void radians_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    multiply_all(<float *>args[0], <float *>args[1], n, RADIANS_F32)
-
-
-cdef void radians_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    multiply_all(<double *>args[0], <double *>args[1], n, RADIANS_F64)
-
-
-cdef void degrees_f32(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    multiply_all(<float *>args[0], <float *>args[1], n, DEGREES_F32)
-
-
-cdef void degrees_f64(char **args, cnp.npy_intp n, cnp.npy_intp *steps) noexcept nogil:
-    multiply_all(<double *>args[0], <double *>args[1], n, DEGREES_F64)
+    /* By name; 0 behind the last one. */
+    #define TK_OWN(NAME, LOOP, BESIDE) \
+        {NAME, wide ? LOOP##_f32_wide : LOOP##_f32, wide ? LOOP##_f64_wide : LOOP##_f64, BESIDE},
+    static int trainkit_own_loop(int index, tk_own_loop *loop) {
+        int wide = has_avx2();
+        tk_own_loop loops[] = {
+            TK_OWN("maximum", largest, 1) TK_OWN("minimum", smallest, 1)
+            TK_OWN("clip", clips, 1) TK_OWN("sign", signs, 0)
+            TK_OWN("deg2rad", radians, 0) TK_OWN("rad2deg", degrees, 0)
+        };
+        if (index == sizeof loops / sizeof *loops) return 0;
+        *loop = loops[index];
+        return 1;
+    }
+    """
+    bint has_avx2() nogil
+    int trainkit_own_loop(int index, OwnLoop *loop)
 
 
 cdef enum:
-    OWN_LOOP_COUNT = 5
+    MOST_OWN_LOOPS = 16
 
-cdef OwnLoop[OWN_LOOP_COUNT] OWN_LOOPS
-OWN_LOOPS[0] = OwnLoop("maximum", largest_f32, largest_f64, True)
-OWN_LOOPS[1] = OwnLoop("minimum", smallest_f32, smallest_f64, True)
-OWN_LOOPS[2] = OwnLoop("sign", signs_f32, signs_f64, False)
-OWN_LOOPS[3] = OwnLoop("deg2rad", radians_f32, radians_f64, False)
-OWN_LOOPS[4] = OwnLoop("rad2deg", degrees_f32, degrees_f64, False)
+cdef OwnLoop[MOST_OWN_LOOPS] OWN_LOOPS
+cdef int OWN_LOOP_COUNT = 0
+while trainkit_own_loop(OWN_LOOP_COUNT, &OWN_LOOPS[OWN_LOOP_COUNT]):
+    OWN_LOOP_COUNT += 1
 
 
 cdef const OwnLoop *own_loop_of(object ufunc):
@@ -138,8 +148,8 @@ cdef const OwnLoop *own_loop_of(object ufunc):
 
 cdef bint has_bits_of(const OwnLoop *own, object ufunc) except -1:
     """Whether a loop of ours gives NumPy's bits for zeros, NaN, infinities and usual numbers."""
-    cdef cnp.npy_intp steps[3]
-    cdef char *args[3]
+    cdef cnp.npy_intp steps[4]
+    cdef char *args[4]
     cdef int number_at
     special = [0.0, -0.0, 1.5, -1.5, 3e38, 1e-40, np.nan, -np.nan, np.inf, -np.inf]
     for dtype in (np.float32, np.float64):
@@ -151,9 +161,14 @@ cdef bint has_bits_of(const OwnLoop *own, object ufunc) except -1:
                 args[number_at] = bytes_of(beside)
                 args[1 - number_at] = bytes_of(x)
                 steps[number_at], steps[1 - number_at] = 0, x.itemsize
-                if ufunc.nin == 1:
+                if ufunc.nin != 2:
                     args[0], args[1], steps[0] = bytes_of(x), bytes_of(y), x.itemsize
                     operands = (x,)
+                    if ufunc.nin == 3:
+                        limit = x[number_at * 2 :][:1]  # above and below, and zeros
+                        args[1], args[2], args[3] = bytes_of(beside), bytes_of(limit), bytes_of(y)
+                        steps[1] = steps[2] = 0
+                        operands = (x, beside, limit)
                 else:
                     args[2] = bytes_of(y)
                     operands = (beside, x) if number_at == 0 else (x, beside)

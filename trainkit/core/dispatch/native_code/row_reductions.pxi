@@ -15,10 +15,8 @@
 cdef extern from *:
     """
     #if defined(__x86_64__) && defined(__GNUC__)
-    static int has_wide_sums(void) { return __builtin_cpu_supports("avx2"); }
-
     /* Pairwise sums of four rows of 8 to 128 floats each: a vector holds the eight of a row. */
-    __attribute__((target("avx2"))) static void add_four_wide(
+    TK_AVX2 static void add_four_wide(
         const float *x, Py_ssize_t stride, Py_ssize_t n, float *y
     ) {
         const float *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
@@ -42,14 +40,12 @@ cdef extern from *:
         }
     }
     #else
-    static int has_wide_sums(void) { return 0; }
     static void add_four_wide(const float *x, Py_ssize_t stride, Py_ssize_t n, float *y) {}
     #endif
     """
-    bint has_wide_sums() nogil
     void add_four_wide(const float *x, Py_ssize_t stride, Py_ssize_t n, float *y) nogil
 
-cdef bint WIDE_SUMS = has_wide_sums()
+cdef bint WIDE_SUMS = has_avx2()
 
 cdef enum:
     TOGETHER = 4
@@ -259,16 +255,15 @@ def vector_sum(x):
 
 cdef extern from *:
     """
-    /* Sums of 16 numbers each, 256 apart, one after the other, of blocks of 16 times 256. */
+    /* Sums of 16 numbers each, 256 apart, one after the other, of blocks of 16 times 256. A vector
+       of sums is made of 16 streams of memory, each of which goes on without a jump. */
     #define TK_SUMS_OF_SIXTEEN(NAME, TARGET) \
-        TARGET static void NAME(const float *x, float *y, Py_ssize_t blocks) { \
+        TARGET static void NAME(const float *x, float *restrict y, Py_ssize_t blocks) { \
             for (; blocks > 0; blocks--, x += 16 * 256, y += 256) \
-                for (int c = 0; c < 256; c += 64) { \
-                    float sums[64]; \
-                    for (int k = 0; k < 64; k++) sums[k] = x[c + k]; \
-                    for (int i = 1; i < 16; i++) \
-                        for (int k = 0; k < 64; k++) sums[k] += x[i * 256 + c + k]; \
-                    for (int k = 0; k < 64; k++) y[c + k] = sums[k]; \
+                for (int k = 0; k < 256; k++) { \
+                    float sum = x[k]; \
+                    for (int i = 1; i < 16; i++) sum += x[i * 256 + k]; \
+                    y[k] = sum; \
                 } \
         }
     TK_SUMS_OF_SIXTEEN(sums_of_sixteen_wide, TK_WIDE)
