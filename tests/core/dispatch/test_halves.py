@@ -146,3 +146,30 @@ def test_sums_of_halves_have_the_bits_of_the_bodies(dims, name, dtype, data):
     if name.startswith("arg"):
         settings["dtype"] = data.draw(st.sampled_from(["int32", "int64"]))
     assert_alike(lambda: PRIMITIVES[name].op(x, axis=axis, **settings))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dims", [(0, 4), (5,), (9, 1), (7, 3, 11), (40, 50), (130, 150)])
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_reductions_have_the_bits_of_the_bodies_in_any_order(dtype, dims, special, transposed):
+    x = tensor(np.random.default_rng(0), dims, dtype, special)
+    finite = tk.where(tk.math.is_finite(x), x, 0)  # of which no sum is a NaN of either sign
+    x, finite = (tk.transpose(v) if transposed else v for v in (x, finite / 100))
+    axes = [None, 0, -1, *([(0, 1), (1, -2)] if len(dims) > 1 else [])]
+    for name in ("sum", "mean", "max", "min"):
+        for axis in axes:
+            for keepdims in (False, True):
+                settings = {"axis": axis, "keepdims": keepdims}
+                of = x if name in ("max", "min") else finite
+                assert_alike(lambda name=name, of=of, s=settings: getattr(tk.ops, name)(of, **s))
+    for axis in (0, -1):
+        assert_alike(lambda axis=axis: tk.argmax(x, axis))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", ["relu", "relu6", "elu", "selu", "hard_sigmoid", "softmax"])
+@pytest.mark.parametrize("dims", [(0, 4), (2, 5), (7, 3, 11), (130, 150)])
+def test_activations_of_transposed_arrays_have_the_bits_of_the_bodies(dtype, name, dims):
+    x = tk.transpose(tensor(np.random.default_rng(1), dims, dtype))
+    assert_alike(lambda: getattr(tk.ops, name)(x))

@@ -75,7 +75,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 19
+VERSION = 20
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -175,6 +175,7 @@ include "native_code/arrays.pxi"
 include "native_code/ownership.pxi"
 include "native_code/own_loops.pxi"
 include "native_code/loops.pxi"
+include "native_code/series.pxi"
 include "native_code/halves.pxi"
 include "native_code/formulas.pxi"
 include "native_code/direct.pxi"

@@ -6,6 +6,7 @@ with Einstein-like Notation", ICLR.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -56,6 +57,7 @@ def _without_dots(groups: list[list[str]], hidden: list[str]) -> list[list[str]]
     return out
 
 
+@functools.lru_cache(maxsize=256)
 def _sides(pattern: str, rank: int) -> tuple[list[list[str]], list[list[str]]]:
     left, arrow, right = pattern.partition("->")
     if not arrow:

@@ -86,8 +86,8 @@ def _waves(xp: ArrayModule, order: int, size: Array) -> tuple[Array, Array]:
     x = xp.minimum(xp.maximum(size, _LEAST_LARGE), xp.finfo(size.dtype).max)
     ratio = _LEAST_LARGE / x
     t = ratio * ratio
-    p = series_between((_P0, _P1)[order], 0, 1, t)
-    q = series_between((_Q0, _Q1)[order], 0, 1, t) * ratio
+    p = series_between(xp, (_P0, _P1)[order], 0, 1, t)
+    q = series_between(xp, (_Q0, _Q1)[order], 0, 1, t) * ratio
     sine, cosine = xp.sin(x), xp.cos(x)
     # sin(w) and cos(w) without the rounding of x - pi / 4
     sin_w, cos_w = (sine - cosine) * _PHASE, (sine + cosine) * _PHASE
@@ -99,27 +99,27 @@ def _waves(xp: ArrayModule, order: int, size: Array) -> tuple[Array, Array]:
 
 def _j0(xp: ArrayModule, size: Array) -> Array:
     _, square = _small(xp, size)
-    low = series_between(_J0_SMALL, 0, 64, square)
+    low = series_between(xp, _J0_SMALL, 0, 64, square)
     return xp.where(size <= _LEAST_LARGE, low, _waves(xp, 0, size)[0])
 
 
 def _j1(xp: ArrayModule, size: Array) -> Array:
     x, square = _small(xp, size)
-    low = x * series_between(_J1_SMALL, 0, 64, square)
+    low = x * series_between(xp, _J1_SMALL, 0, 64, square)
     return xp.where(size <= _LEAST_LARGE, low, _waves(xp, 1, size)[0])
 
 
 def _y0(xp: ArrayModule, x: Array) -> Array:
     low, square = _small(xp, x)
-    smooth = series_between(_Y0_SMALL, 0, 64, square)
-    low = smooth + 2 / math.pi * xp.log(low / 2) * series_between(_J0_SMALL, 0, 64, square)
+    smooth = series_between(xp, _Y0_SMALL, 0, 64, square)
+    low = smooth + 2 / math.pi * xp.log(low / 2) * series_between(xp, _J0_SMALL, 0, 64, square)
     return xp.where(x <= _LEAST_LARGE, low, _waves(xp, 0, x)[1])
 
 
 def _y1(xp: ArrayModule, x: Array) -> Array:
     low, square = _small(xp, x)
-    first = low * series_between(_J1_SMALL, 0, 64, square)
-    low = low * series_between(_Y1_SMALL, 0, 64, square) + 2 / math.pi * (
+    first = low * series_between(xp, _J1_SMALL, 0, 64, square)
+    low = low * series_between(xp, _Y1_SMALL, 0, 64, square) + 2 / math.pi * (
         log_above_zero(xp, low / 2) * first - 1 / low
     )
     return xp.where(x <= _LEAST_LARGE, low, _waves(xp, 1, x)[1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import native
+from trainkit.core.dispatch.eager import with_tuned
+from trainkit.core.dispatch.facets import Tuned
 
 
-def series_at(coefficients: Sequence[float], t: Array) -> Array:
+def _series_at(xp: ArrayModule, coefficients: tuple[float, ...], t: Array) -> Array:
     """The Chebyshev series at `t` in [-1, 1] by Clenshaw's recurrence."""
     twice = 2 * t
     one = two = 0 * t
@@ -16,9 +17,14 @@ def series_at(coefficients: Sequence[float], t: Array) -> Array:
     return t * one - two + coefficients[0]
 
 
-def series_between(coefficients: Sequence[float], low: float, high: float, x: Array) -> Array:
+series_at = with_tuned(_series_at, Tuned(native.series, exact=True, of=1))
+
+
+def series_between(
+    xp: ArrayModule, coefficients: tuple[float, ...], low: float, high: float, x: Array
+) -> Array:
     """The series of a function on [low, high] at `x`, which is in there."""
-    return series_at(coefficients, (2 * x - (low + high)) / (high - low))
+    return series_at(xp, coefficients, (2 * x - (low + high)) / (high - low))
 
 
 def log_above_zero(xp: ArrayModule, x: Array) -> Array:

@@ -134,9 +134,9 @@ def _dawson(xp: ArrayModule, size: Array) -> Array:
     low = xp.minimum(size, 3)
     middle = 3 / xp.minimum(xp.maximum(size, 3), 6)
     high = 6 / xp.maximum(size, 6)
-    inner = low * series_between(_D_SMALL, 0, 9, low * low)
-    between = series_between(_D_MIDDLE, 0.25, 1, middle * middle) * (middle / 3)
-    outer = series_between(_D_LARGE, 0, 1, high * high) * (high / 6)
+    inner = low * series_between(xp, _D_SMALL, 0, 9, low * low)
+    between = series_between(xp, _D_MIDDLE, 0.25, 1, middle * middle) * (middle / 3)
+    outer = series_between(xp, _D_LARGE, 0, 1, high * high) * (high / 6)
     return xp.where(size <= 3, inner, xp.where(size <= 6, between, outer))
 
 
@@ -160,15 +160,15 @@ dawsn.gradients(lambda g, y, x: multiply(g, subtract(1, multiply(multiply(2, x),
 def _ei(xp: ArrayModule, x: Array) -> Array:
     """log(x) and a series in x up to 6; exp(x) / x times series in 1 / x beyond."""
     low = xp.minimum(x, 6)
-    near = _EULER + xp.log(low) + low * series_between(_EI_SMALL, 0, 6, low)
+    near = _EULER + xp.log(low) + low * series_between(xp, _EI_SMALL, 0, 6, low)
     finite = xp.minimum(xp.maximum(x, 6), xp.finfo(x.dtype).max)
     scaled = xp.where(
         x <= 12,
-        series_between(_EI_MIDDLE, 0.5, 1, 6 / xp.minimum(finite, 12)),
+        series_between(xp, _EI_MIDDLE, 0.5, 1, 6 / xp.minimum(finite, 12)),
         xp.where(
             x <= 48,
-            series_between(_EI_FAR, 0.25, 1, 12 / xp.minimum(xp.maximum(finite, 12), 48)),
-            series_between(_EI_LARGE, 0, 1, 48 / xp.maximum(finite, 48)),
+            series_between(xp, _EI_FAR, 0.25, 1, 12 / xp.minimum(xp.maximum(finite, 12), 48)),
+            series_between(xp, _EI_LARGE, 0, 1, 48 / xp.maximum(finite, 48)),
         ),
     )
     half = xp.exp(finite / 2)  # exp(x) alone overflows before the quotient does
@@ -200,8 +200,8 @@ def _fresnel(xp: ArrayModule, size: Array, small: Callable[[Array], Array], sine
     f, g = (
         xp.where(
             ratio <= 0.25,
-            series_between(large, 0, 0.25, far),
-            series_between(middle, 0.25, 1, near),
+            series_between(xp, large, 0, 0.25, far),
+            series_between(xp, middle, 0.25, 1, near),
         )
         for large, middle in ((_F_LARGE, _F_MIDDLE), (_G_LARGE, _G_MIDDLE))
     )
@@ -222,7 +222,7 @@ def fresnel_cos(xp: ArrayModule, x: Array) -> Array:
     """
 
     def small(u: Array) -> Array:
-        return u * series_between(_C_SMALL, 0, _LEAST_WAVE**4, u**4)
+        return u * series_between(xp, _C_SMALL, 0, _LEAST_WAVE**4, u**4)
 
     floats = real_floats(x)
     return (xp.sign(floats) * _fresnel(xp, xp.abs(floats), small, sine=False)).astype(x.dtype)
@@ -238,7 +238,7 @@ def fresnel_sin(xp: ArrayModule, x: Array) -> Array:
     """
 
     def small(u: Array) -> Array:
-        return u**3 * series_between(_S_SMALL, 0, _LEAST_WAVE**4, u**4)
+        return u**3 * series_between(xp, _S_SMALL, 0, _LEAST_WAVE**4, u**4)
 
     floats = real_floats(x)
     return (xp.sign(floats) * _fresnel(xp, xp.abs(floats), small, sine=True)).astype(x.dtype)
@@ -252,7 +252,7 @@ fresnel_sin.gradients(lambda g, y, x: multiply(g, sin(multiply(math.pi / 2, squa
 
 def _dilogarithm(xp: ArrayModule, z: Array) -> Array:
     """Li2(z) for z in [-1/2, 1/2]."""
-    return z * series_at(_LI2, 2 * z)
+    return z * series_at(xp, _LI2, 2 * z)
 
 
 def _spence(xp: ArrayModule, x: Array) -> Array:

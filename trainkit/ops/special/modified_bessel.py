@@ -89,15 +89,15 @@ _K1_LARGE = (
 
 def _scaled_i0(xp: ArrayModule, size: Array) -> Array:
     beyond = xp.maximum(size, 8)
-    low = series_at(_I0_SMALL, xp.minimum(size, 8) / 4 - 1)
-    return xp.where(size <= 8, low, series_at(_I0_LARGE, 16 / beyond - 1) / xp.sqrt(beyond))
+    low = series_at(xp, _I0_SMALL, xp.minimum(size, 8) / 4 - 1)
+    return xp.where(size <= 8, low, series_at(xp, _I0_LARGE, 16 / beyond - 1) / xp.sqrt(beyond))
 
 
 def _scaled_i1(xp: ArrayModule, x: Array) -> Array:
     size = xp.abs(x)
     beyond = xp.maximum(size, 8)
-    low = x * series_at(_I1_SMALL, xp.minimum(size, 8) / 4 - 1)
-    high = series_at(_I1_LARGE, 16 / beyond - 1) / xp.sqrt(beyond)
+    low = x * series_at(xp, _I1_SMALL, xp.minimum(size, 8) / 4 - 1)
+    high = series_at(xp, _I1_LARGE, 16 / beyond - 1) / xp.sqrt(beyond)
     return xp.where(size <= 8, low, xp.sign(x) * high)
 
 
@@ -106,8 +106,8 @@ def _small_k(xp: ArrayModule, x: Array) -> tuple[Array, Array]:
     x = xp.minimum(x, 2)
     square, log = x * x, log_above_zero(xp, x / 2)
     scale = xp.exp(x)
-    zero = xp.where(x == 0, xp.inf, series_between(_K0_SMALL, 0, 4, square))
-    first = x * series_between(_K1_SMALL, 0, 4, square) + 1 / x
+    zero = xp.where(x == 0, xp.inf, series_between(xp, _K0_SMALL, 0, 4, square))
+    first = x * series_between(xp, _K1_SMALL, 0, 4, square) + 1 / x
     return zero - log * _scaled_i0(xp, x) * scale, first + log * _scaled_i1(xp, x) * scale
 
 
@@ -117,7 +117,7 @@ def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
     size = xp.maximum(floats, 0)
     low = _small_k(xp, size)[order]
     beyond = xp.maximum(size, 2)
-    high = series_between((_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / xp.sqrt(beyond)
+    high = series_between(xp, (_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / xp.sqrt(beyond)
     if scaled:
         low = low * xp.exp(xp.minimum(size, 2))
     else:

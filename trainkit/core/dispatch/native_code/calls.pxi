@@ -389,6 +389,30 @@ cdef class Kernel(Op):
             return False
         return PyArray_SIZE(a) <= DIRECT and is_number_dtype(PyArray_DESCR(a))
 
+    cdef inline bint serves_all(self, PyArrayObject *a):
+        """Whether any number of elements is for `directly`: NumPy's loops of 16-bit floats are slow."""
+        if self.direct is None:
+            return PyArray_DESCR(a) is F16
+        if not self.direct.chooses or not is_half(PyArray_DESCR(a)):
+            return False
+        return self.halves is None or <object>PyArray_DESCR(a) not in self.halves
+
+    cdef object of_columns(self, list ready, dict settings):
+        """What `directly` gives for arrays whose transposes are in order; their axes, turned, are."""
+        cdef list arrays = [np]
+        cdef Py_ssize_t i
+        if self.direct is not None and not self.direct.reduces:
+            return None
+        for i in range(1, PyList_GET_SIZE(ready)):
+            if not is_array(<object>PyList_GET_ITEM(ready, i)):
+                return None
+            arrays.append(turned(<object>PyList_GET_ITEM(ready, i)))
+            if arrays[i] is None:
+                return None
+        if self.direct is not None:
+            settings = turned_axes(settings)
+        return None if settings is None else turned_back(self.directly(arrays, settings))
+
     cdef object directly(self, list ready, dict settings):
         """What NumPy's loops give where the kernel's bits can be had by them alone, or `None`."""
         cdef PyArrayObject *a
@@ -397,18 +421,21 @@ cdef class Kernel(Op):
         if self.element_limit == 0 or count < 2 or not is_array(<object>PyList_GET_ITEM(ready, 1)):
             return None
         a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
-        if not in_order(a) and self.may_copy(a):
-            ready = ready[:]
-            ready[1] = PyArray_NewCopy(a, cnp.NPY_CORDER)
-            a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
-        if not in_order(a) or PyArray_SIZE(a) > self.element_limit and not (
-            self.direct is None and PyArray_DESCR(a) is F16  # of which no size has fast loops
-        ):
+        if not in_order(a):
+            if is_half(PyArray_DESCR(a)):
+                return self.of_columns(ready, settings)
+            if self.may_copy(a):
+                ready = ready[:]
+                ready[1] = PyArray_NewCopy(a, cnp.NPY_CORDER)
+                a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
+        if not in_order(a) or PyArray_SIZE(a) > self.element_limit and not self.serves_all(a):
             return None
         if self.direct is not None:
-            if self.direct.widens and is_half(PyArray_DESCR(a)):
+            if (self.direct.widens or self.direct.chooses) and is_half(PyArray_DESCR(a)):
                 result = self.direct.run([np, widened(a)], settings)
-                return None if result is None else narrowed(result, PyArray_DESCR(a))
+                if result is None or self.direct.chooses and not are_distinct(result):
+                    return None
+                return narrowed(result, PyArray_DESCR(a))
             return self.direct.run(ready, settings)
         # NumPy computes with numbers in other ways than with arrays.
         if PyArray_NDIM(a) == 0 or count - 1 > MOST_INPUTS:

@@ -8,10 +8,14 @@ cdef class Direct:
         any_size: it serves any number of elements, as it moves none or is faster than NumPy.
         size_limit: the most elements where others round otherwise from some size on.
         widens: its body computes in float32 what is of 16-bit floats, and rounds once.
+        chooses: it gives one of the elements, but for which zero or NaN.
+        reduces: it has axes, and their order in memory alone counts.
     """
 
     cdef bint any_size
     cdef bint widens
+    cdef bint chooses
+    cdef bint reduces
     cdef Py_ssize_t size_limit
 
     def __cinit__(self, *facts):

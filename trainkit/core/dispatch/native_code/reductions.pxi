@@ -190,7 +190,8 @@ cdef class DirectReduction(Direct):
     def __init__(self, ufunc, first=None):
         self.reducer, self.size_limit = Reducer(ufunc), LONG_REDUCTION
         self.first = None if first is None else Loops(first)
-        self.widens = ufunc is np.add and first is None
+        self.widens, self.reduces = ufunc is np.add and first is None, True
+        self.chooses = ufunc in (np.maximum, np.minimum) and first is None
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -216,6 +217,29 @@ cdef class DirectReduction(Direct):
         return y
 
 
+cdef bint are_distinct(object y) noexcept:
+    """Whether no number of an array of float32 is a zero or NaN, of which there are several."""
+    cdef PyArrayObject *a = <PyArrayObject *>y
+    cdef float *x = <float *>PyArray_BYTES(a)
+    cdef cnp.npy_intp i, count = 0
+    for i in range(PyArray_SIZE(a)):
+        count += x[i] < 0 or x[i] > 0
+    return count == PyArray_SIZE(a)
+
+
+cdef dict turned_axes(dict settings):
+    """The settings of a reduction, for an array whose axes are in reverse order; `None` if wrong."""
+    axis = setting(settings, "axis")
+    if type(axis) is int:
+        return {**settings, "axis": -1 - axis}
+    if type(axis) is tuple:
+        for k in <tuple>axis:
+            if type(k) is not int:
+                return None
+        return {**settings, "axis": tuple([-1 - k for k in <tuple>axis])}
+    return settings if axis is None else None
+
+
 cdef inline void divide_all(int kind, char *y, cnp.npy_intp n, double by) noexcept:
     """Divide `n` floats by a number, in their own dtype."""
     cdef cnp.npy_intp i
@@ -234,6 +258,7 @@ cdef class DirectMean(Direct):
 
     def __init__(self, ufunc):
         self.reducer, self.widens, self.size_limit = Reducer(ufunc), True, LONG_REDUCTION
+        self.reduces = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
