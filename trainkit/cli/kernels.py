@@ -146,6 +146,8 @@ def _depthwise_offsets() -> Iterator[tuple[int, ...]]:
 _KEYS: dict[str, Any] = {
     "bfloat16_pair_product": _pairs,
     "stacked_bfloat16_pair_product": _pairs,
+    "bfloat16_tile_product": _pairs,
+    "stacked_bfloat16_tile_product": _pairs,
     "conv_pixels": _by_channels,
     "conv_weights": _weights,
     "winograd_results": lambda: ((2,), (4,)),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.core.cpu.processor import processor_facts
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.fusion import FusedKernel, fuse
 from trainkit.kernels.jit import bfloat16_pairs
@@ -15,12 +16,16 @@ DTYPES = ["bfloat16", "float16"]
 SIZES = [(1, 1, 1), (3, 5, 7), (13, 33, 31), (32, 64, 64), (16, 64, 10), (70, 300, 40)]
 
 
-@pytest.fixture(params=[True, False], ids=["pairs", "float32"])
+@pytest.fixture(params=["tiles", "pairs", "float32"])
 def pairs(request, monkeypatch):
-    """As processors with AVX512-BF16 and those without it multiply."""
-    if request.param and not bfloat16_pairs.has_bfloat16_pairs():
+    """As processors with AMX-BF16, with AVX512-BF16 and with neither multiply."""
+    has_pairs, has_tiles = request.param != "float32", request.param == "tiles"
+    if has_pairs and "avx512_bf16" not in processor_facts()[1]:
         pytest.skip("this processor has no AVX512-BF16")
-    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_pairs", lambda: request.param)
+    if has_tiles and not bfloat16_pairs.has_bfloat16_tiles():
+        pytest.skip("this processor has no AMX-BF16")
+    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_pairs", lambda: has_pairs)
+    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_tiles", lambda: has_tiles)
 
 
 def tensors(rng, dtype, *shapes):
@@ -73,7 +78,7 @@ def test_products_of_transposes_and_of_stacks_by_a_matrix_are_part_of_it(pairs, 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_product_for_several_threads_stays_a_node(rng, dtype):
-    x, w = tensors(rng, dtype, (300, 200), (200, 180))
+    x, w = tensors(rng, dtype, (600, 400), (400, 360))
     graph = tk.function(lambda x, w: tk.tanh(tk.matmul(x + x, w))).get_concrete_function(x, w).graph
     names = [n.primitive.name for n in fuse(optimised(graph)).nodes if n.kind == "op"]
     assert names == ["fused", "matmul", "fused"]

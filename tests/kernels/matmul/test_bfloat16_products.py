@@ -1,6 +1,5 @@
 """Products of bfloat16, against sums of float64 of the same numbers."""
 
-import math
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 import trainkit as tk
 from tests.kernels.matmul.half_products import assert_is_product, matrix_of
 from trainkit.cli import kernels as kernels_command
+from trainkit.core.cpu.processor import processor_facts
 from trainkit.core.errors import ShapeError
 from trainkit.kernels.jit import bfloat16_pairs, target
 from trainkit.kernels.matmul import half_columns_tuned, half_product_tuned, product_tuned
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.usefixtures("on_cpu", "eager")
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SIZES = [
     (1, 1, 1),
+    (16, 32, 16),
+    (48, 96, 33),
     (3, 5, 7),
     (13, 33, 31),
     (14, 32, 32),
@@ -32,29 +34,27 @@ SIZES = [
     (257, 1031, 200),
     (27, 2051, 333),  # more than a block along the sum, and one number that is left
 ]
-PAIRS = [
-    pytest.param(
-        True,
-        marks=pytest.mark.skipif(
-            not bfloat16_pairs.has_bfloat16_pairs(), reason="this processor has no AVX512-BF16"
-        ),
-        id="pairs",
-    ),
-    pytest.param(False, id="float32"),
-]
+WAYS = {
+    "tiles": bfloat16_pairs.has_bfloat16_tiles,
+    "pairs": lambda: "avx512_bf16" in processor_facts()[1] and target.vector_lanes() == 16,
+    "float32": lambda: True,
+}
 
 
-@pytest.fixture(params=PAIRS)
-def pairs(request, monkeypatch):
-    """Products as processors with AVX512-BF16 and those without it make them."""
-    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_pairs", lambda: request.param)
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch):
+    """Products as processors with AMX-BF16, with AVX512-BF16 and with neither make them."""
+    if not WAYS[request.param]():
+        pytest.skip(f"this processor multiplies no {request.param} of bfloat16")
+    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_pairs", lambda: request.param != "float32")
+    monkeypatch.setattr(bfloat16_pairs, "has_bfloat16_tiles", lambda: request.param == "tiles")
     return request.param
 
 
 @pytest.mark.parametrize("second", ["rows", "columns", "part"])
 @pytest.mark.parametrize("first", ["rows", "columns", "part"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_products_of_all_layouts(pairs, rng, monkeypatch, size, first, second):
+def test_products_of_all_layouts(way, rng, monkeypatch, size, first, second):
     module = sys.modules["trainkit.ops.linear_algebra.matmul"]
     monkeypatch.setattr(module, "_matmul", lambda *a: pytest.fail("a product by BLAS"))
     rows, depth, columns = size
@@ -66,7 +66,7 @@ def test_products_of_all_layouts(pairs, rng, monkeypatch, size, first, second):
     np.testing.assert_array_equal(wide.astype(BF16), y)  # each sum is rounded once
 
 
-def test_rows_that_are_turned_round_repeated_or_read_only(pairs, rng):
+def test_rows_that_are_turned_round_repeated_or_read_only(way, rng):
     x, w = matrix_of(rng, 70, 64, "rows", BF16), matrix_of(rng, 64, 40, "rows", BF16)
     w.flags.writeable = False
     for view in (x[::-1], x[:, ::-1], x[::2, ::2].repeat(2, 1), np.broadcast_to(x[:1], x.shape)):
@@ -75,7 +75,7 @@ def test_rows_that_are_turned_round_repeated_or_read_only(pairs, rng):
     assert_is_product(half_product_tuned.product(x, column), x, column)
 
 
-def test_bias_and_rectifier_are_the_kernels(pairs, rng):
+def test_bias_and_rectifier_are_the_kernels(way, rng):
     x, w = matrix_of(rng, 70, 65, "rows", BF16), matrix_of(rng, 65, 40, "rows", BF16)
     bias = rng.normal(size=80).astype(BF16)[::2]  # with gaps
     y = half_product_tuned.product(x, w, bias)
@@ -86,7 +86,7 @@ def test_bias_and_rectifier_are_the_kernels(pairs, rng):
     np.testing.assert_array_equal(dense(x, w, bias, "relu").numpy(), rectified)
 
 
-def test_nan_and_inf_stay_in_their_rows_and_columns(pairs, rng):
+def test_nan_and_inf_stay_in_their_rows_and_columns(way, rng):
     x, w = matrix_of(rng, 64, 201, "rows", BF16), matrix_of(rng, 201, 120, "columns", BF16)
     x[7, 3], x[60, 200], w[50, 119] = np.nan, np.inf, -np.inf
     y = half_product_tuned.product(x, w).astype("float32")
@@ -100,7 +100,7 @@ def test_nan_and_inf_stay_in_their_rows_and_columns(pairs, rng):
     assert np.nanmin(rectified) == 0
 
 
-def test_rounding_is_to_the_nearest_and_of_two_to_the_even_one(pairs):
+def test_rounding_is_to_the_nearest_and_of_two_to_the_even_one(way):
     one = np.ones((1, 2), BF16)
     cases = [(256, 1, 256), (258, 1, 260), (256, 1.5, 258), (-258, -1, -260), (3e38, 3e38, np.inf)]
     w = np.array([[a for a, _, _ in cases], [b for _, b, _ in cases]]).astype(BF16)
@@ -109,7 +109,7 @@ def test_rounding_is_to_the_nearest_and_of_two_to_the_even_one(pairs):
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
-def test_the_bits_do_not_depend_on_the_blocks_or_on_threads(pairs, rng, monkeypatch, layout):
+def test_the_bits_do_not_depend_on_the_blocks_or_on_threads(way, rng, monkeypatch, layout):
     x, w = matrix_of(rng, 300, 2100, layout, BF16), matrix_of(rng, 2100, 250, layout, BF16)
     whole = half_product_tuned.product(x, w)
     for threads in (1, 3, 64):
@@ -135,7 +135,7 @@ STACKS = [
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("first", "second"), STACKS, ids=str)
-def test_stacks_of_products(pairs, rng, first, second, turned):
+def test_stacks_of_products(way, rng, first, second, turned):
     x, w = (rng.normal(size=shape).astype(BF16) for shape in (first, second))
     if turned:
         x, w = (np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2) for a in (x, w))
@@ -144,7 +144,7 @@ def test_stacks_of_products(pairs, rng, first, second, turned):
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), y)
 
 
-def test_a_product_of_a_stack_has_the_bits_of_one_alone(pairs, rng):
+def test_a_product_of_a_stack_has_the_bits_of_one_alone(way, rng):
     x, w = rng.normal(size=(5, 200, 130)).astype(BF16), rng.normal(size=(5, 130, 96)).astype(BF16)
     stack = half_product_tuned.stacked_product(x, w)
     for one, a, b in zip(stack, x, w, strict=True):
@@ -155,7 +155,7 @@ def test_a_product_of_a_stack_has_the_bits_of_one_alone(pairs, rng):
     ("first", "second"),
     [((0, 5), (5, 3)), ((4, 0), (0, 3)), ((2, 0, 5), (2, 5, 3)), ((4,), (4, 3))],
 )
-def test_products_without_elements_and_of_vectors(pairs, first, second):
+def test_products_without_elements_and_of_vectors(way, first, second):
     x, w = np.ones(first, BF16), np.ones(second, BF16)
     expected = np.matmul(x.astype("float32"), w.astype("float32"))
     y = tk.matmul(x, w)
@@ -163,7 +163,7 @@ def test_products_without_elements_and_of_vectors(pairs, first, second):
     np.testing.assert_array_equal(y.numpy().astype("float32"), expected)
 
 
-def test_shapes_that_do_not_fit_are_named(pairs):
+def test_shapes_that_do_not_fit_are_named(way):
     with pytest.raises(ShapeError, match="64"):
         tk.matmul(np.ones((3, 64), BF16), np.ones((65, 3), BF16))
     with pytest.raises(ShapeError, match="64"):
@@ -181,7 +181,7 @@ def test_other_types_are_not_for_the_kernel(dtype):
 
 @pytest.mark.parametrize("activation", [None, "relu"])
 @pytest.mark.parametrize("shape", [(1, 7), (37, 70), (3, 20, 70)])
-def test_gradients_of_a_dense_layer(pairs, rng, monkeypatch, shape, activation):
+def test_gradients_of_a_dense_layer(way, rng, monkeypatch, shape, activation):
     module = sys.modules["trainkit.ops.neural.dense"]
     monkeypatch.setattr(module, "widen_halves", lambda *a: pytest.fail("a pass to make it float32"))
     w, bias = rng.normal(size=(shape[-1], 45)).astype(BF16), rng.normal(size=45).astype(BF16)
@@ -204,7 +204,7 @@ def test_gradients_of_a_dense_layer(pairs, rng, monkeypatch, shape, activation):
     assert_is_product(by_bias[None], np.ones((1, len(flat)), BF16), flat)
 
 
-def test_gradients_that_nobody_asks_for_are_not_made(pairs, rng):
+def test_gradients_that_nobody_asks_for_are_not_made(way, rng):
     x, w, g = (rng.normal(size=s).astype(BF16) for s in ((20, 30), (30, 40), (20, 40)))
     for use in [(True, False, False), (False, True, True), (False, False, True)]:
         parts = dense_gradient(g, g, x, w, activation=None, wanted=use)
@@ -238,17 +238,50 @@ def test_without_kernels_products_are_those_of_float32(kernels, rng):
     np.testing.assert_array_equal(tk.matmul(x, w).numpy(), expected)
 
 
+HERE = "avx512_bf16" in processor_facts()[1] and target.vector_lanes() == 16
+
+
+@pytest.mark.parametrize("vendor", ["GenuineIntel 6 143", "AuthenticAMD 26 2"])
+def test_what_the_system_grants_decides_about_tiles(monkeypatch, vendor):
+    flags = vendor, frozenset({"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"})
+    monkeypatch.setattr(bfloat16_pairs, "processor_facts", lambda: flags)
+    monkeypatch.setattr(target, "vector_lanes", lambda: 16)
+    monkeypatch.setattr(target, "features", lambda: frozenset({"avx512f"}))
+    monkeypatch.setattr(bfloat16_pairs.platform, "system", lambda: "Linux")
+    for name in ("TRAINKIT_BFLOAT16", *bfloat16_pairs._CHOICES):
+        monkeypatch.delenv(name, raising=False)
+    asked = []
+
+    def library(answer):
+        return SimpleNamespace(syscall=lambda *a: asked.append(a) or answer)
+
+    ask = bfloat16_pairs._may_use_tiles.__wrapped__
+    for answer in (0, -1):
+        monkeypatch.setattr(bfloat16_pairs.ctypes, "CDLL", lambda _, a=answer: library(a))
+        may_use = ask()
+        assert may_use == (answer == 0)
+        monkeypatch.setattr(bfloat16_pairs, "_may_use_tiles", lambda may_use=may_use: may_use)
+        # Intel's pairs alone are slower than float32
+        pays = may_use or "AMD" in vendor
+        assert bfloat16_pairs.has_bfloat16_pairs.__wrapped__() == pays
+    assert asked == [(158, 0x1023, 18)] * 2
+
+
 CHOICES = {
-    "variable": ({"TRAINKIT_BFLOAT16": "0"}, "False"),
-    "features": ({"NUMBA_CPU_FEATURES": "+avx512f,+avx512bf16"}, "True"),
-    "no features": ({"NUMBA_CPU_FEATURES": "+avx512f"}, "False"),
-    "shorter vectors": ({"NUMBA_CPU_FEATURES": "+avx,+avx512bf16"}, "False"),
+    "variable": ({"TRAINKIT_BFLOAT16": "0"}, "False False"),
+    "pairs alone": ({"TRAINKIT_BFLOAT16": "pairs"}, f"{HERE} False"),
+    "features": ({"NUMBA_CPU_FEATURES": "+avx512f,+avx512bf16"}, "True False"),
+    "no features": ({"NUMBA_CPU_FEATURES": "+avx512f"}, "False False"),
+    "shorter vectors": ({"NUMBA_CPU_FEATURES": "+avx,+avx512bf16"}, "False False"),
 }
 
 
 @pytest.mark.parametrize(("variables", "expected"), CHOICES.values(), ids=CHOICES)
-def test_what_decides_whether_there_are_pairs(variables, expected):
-    text = "from trainkit.kernels.jit.bfloat16_pairs import has_bfloat16_pairs as f; print(f())"
+def test_what_decides_whether_there_are_pairs_and_tiles(variables, expected):
+    text = (
+        "from trainkit.kernels.jit.bfloat16_pairs import has_bfloat16_pairs, has_bfloat16_tiles; "
+        "print(has_bfloat16_pairs(), has_bfloat16_tiles())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", text],
         env={**os.environ, **variables},
@@ -258,11 +291,12 @@ def test_what_decides_whether_there_are_pairs(variables, expected):
     assert done.stdout.strip() == expected, done.stderr
 
 
-@pytest.mark.parametrize(("lanes", "count"), [(16, 6), (8, 4), (4, 4)])
+@pytest.mark.parametrize(("lanes", "count"), [(16, 8), (8, 4), (4, 4)])
 def test_a_library_has_code_for_pairs_where_vectors_can_have_them(monkeypatch, lanes, count):
     monkeypatch.setattr(target, "vector_lanes", lambda: lanes)
     kernels = [
         kernel for kernel in kernels_command.usual_kernels() if "half_product_compiled" in kernel[0]
     ]
     assert len(kernels) == count
-    assert math.prod("pair" not in kernel[1] for kernel in kernels) == (lanes < 16)
+    builders = {kernel[1] for kernel in kernels}
+    assert ("pair_product" in builders) == ("tile_product" in builders) == (lanes == 16)

@@ -10,7 +10,8 @@ from trainkit.core.cpu import blas_config
 from trainkit.core.names import near_names
 
 MEANINGS = {
-    "TRAINKIT_BFLOAT16": '"0" multiplies bfloat16 as a processor without AVX512-BF16 does',
+    "TRAINKIT_BFLOAT16": '"0" multiplies bfloat16 as a processor without AVX512-BF16 does, '
+    '"pairs" as one without AMX',
     "TRAINKIT_BLAS": '"default" leaves the choice of its kernels to OpenBLAS',
     "TRAINKIT_CACHE": "folder of downloads and of generated kernels",
     "TRAINKIT_CACHE_OWNER": "another user whose kernels in TRAINKIT_CACHE are run",

@@ -1,11 +1,12 @@
 """Products of 16-bit floats on the thread pool: sums of float32, rounded once.
 
-Where the processor multiplies pairs of bfloat16 (AVX512-BF16) a product takes half of the time of
-one of float32; elsewhere, and of float16, operands become float32 while they are laid side by side,
-and a large one takes 0.9 to 1.15 times as long. The bits of both differ as those of float32 do
-between processors: the instruction takes subnormal numbers for 0 and rounds the sum of a pair in
-its own way.
-`TRAINKIT_BFLOAT16=0` makes all processors do without it.
+Where the processor multiplies tiles of pairs of bfloat16 (AMX-BF16) a large product takes a fourth
+of the time of one of float32. With pairs alone (AVX512-BF16) it takes half of it, but on Intel's
+processors, which have half as many units for them, more than float32. Elsewhere, and of float16,
+operands become float32 while they are laid side by side, and a large one takes 0.9 to 1.15 times as
+long. The bits of all three differ as those of float32 do between processors: the instructions take
+subnormal numbers for 0, and add and round the products of a pair in their own ways.
+`TRAINKIT_BFLOAT16=0` makes all processors do without both, `=pairs` without tiles.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
 from trainkit.kernels.matmul.product_tuned import (
     BLOCK_WORK,
+    VECTORS,
+    TileKind,
     as_four_axes,
     block_shares,
     one_or_many_products,
@@ -32,18 +35,24 @@ from trainkit.kernels.threads.part_functions import PartFunction, part_function
 Array = Any
 
 _FILE = "matmul.half_product_compiled"
-_WORDS, _PAIRS, _FLOAT16 = range(3)
+_WORDS, _PAIRS, _FLOAT16, _TILES = range(4)
 _PRODUCTS = (
     Family("bfloat16_word_product", _FILE, "word_product", alone=True),
     Family("bfloat16_pair_product", _FILE, "pair_product", alone=True),
     Family("float16_product", _FILE, "float16_product", alone=True),
+    Family("bfloat16_tile_product", _FILE, "tile_product", alone=True),
 )
 _STACKS = (
     Family("stacked_bfloat16_word_product", _FILE, "stacked_word_product", alone=True),
     Family("stacked_bfloat16_pair_product", _FILE, "stacked_pair_product", alone=True),
     Family("stacked_float16_product", _FILE, "stacked_float16_product", alone=True),
+    Family("stacked_bfloat16_tile_product", _FILE, "stacked_tile_product", alone=True),
 )
-"""By the kind of words: of bfloat16 by whether the processor multiplies pairs."""
+"""By the kind of words: of bfloat16 by whether the processor multiplies pairs, or tiles of them."""
+
+_TILES_OF_PAIRS = TileKind(rows=32, speed=4)
+"""Two tiles of AMX below each other. They multiply eight times as many pairs as vectors do, but
+half of the time goes into laying these side by side."""
 
 _BF16, _F16 = bfloat16.dtype, np.dtype(np.float16)
 _BITS, _F32 = np.dtype(np.uint16), np.dtype(np.float32)
@@ -52,12 +61,18 @@ _BITS, _F32 = np.dtype(np.uint16), np.dtype(np.float32)
 def _kind_of(dtype: Any) -> int | None:
     """The kind of words of a type, `None` where there is no kernel for it."""
     if dtype is _BF16:
+        if bfloat16_pairs.has_bfloat16_tiles():
+            return _TILES
         return _PAIRS if bfloat16_pairs.has_bfloat16_pairs() else _WORDS
     return _FLOAT16 if dtype is _F16 and target.converts_float16() else None
 
 
 def _words_of(kind: int, depth: int) -> int:
-    return (depth + 1) // 2 if kind == _PAIRS else depth
+    return (depth + 1) // 2 if kind in (_PAIRS, _TILES) else depth
+
+
+def _tile_kind(kind: int) -> TileKind:
+    return _TILES_OF_PAIRS if kind == _TILES else VECTORS
 
 
 def product(
@@ -83,7 +98,9 @@ def product(
     run = _PRODUCTS[kind].find((), PRODUCT_SECONDS * work)
     if run is None:
         return None
-    pool, blocks, height, width = block_shares(rows, _words_of(kind, depth), columns)
+    pool, blocks, height, width = block_shares(
+        rows, _words_of(kind, depth), columns, kind=_tile_kind(kind)
+    )
     result = np.empty((rows, columns), x.dtype if dtype is None else dtype)
     rounds = result.itemsize == 2
     start = EMPTY_VECTOR if bias is None else np.ascontiguousarray(bias, _F32)
@@ -111,7 +128,9 @@ def _function_of(name: str, run: Any) -> PartFunction:
 
 def is_shared(dtype: Any, rows: int, depth: int, columns: int) -> bool:
     """Whether several threads may do a product of a type that has a kernel."""
-    return rows * _words_of(_kind_of(dtype) or _WORDS, depth) * columns >= 2 * BLOCK_WORK
+    kind = _kind_of(dtype) or _WORDS
+    work = rows * _words_of(kind, depth) * columns // _tile_kind(kind).speed
+    return work >= 2 * BLOCK_WORK
 
 
 def _bits(x: Array) -> Array:
@@ -148,7 +167,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     if one is None or two is None:
         return None
     words = _words_of(kind, depth)
-    pool, parts, height, width = stack_shares(count, rows, words, columns)
+    pool, parts, height, width = stack_shares(count, rows, words, columns, kind=_tile_kind(kind))
     result = np.empty((*one.shape[:2], rows, columns), x.dtype)
     run(pool, parts, _bits(one), _bits(two), result.view(_BITS), height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)

@@ -13,7 +13,7 @@ from numba.core import types
 
 from trainkit.kernels.jit.emitters import emits
 from trainkit.kernels.jit.half_vectors import HALF, Float16Tile, HalfTile
-from trainkit.kernels.jit.simd import BYTES, F32, call_apart
+from trainkit.kernels.jit.simd import BYTES, F32, CountedLoop, call_apart
 from trainkit.kernels.matmul.matmul_compiled import _write_tile
 
 binding.initialize_native_asmparser()  # of the instruction that is written by its name
@@ -123,6 +123,128 @@ def _words_from(tile: HalfTile, at: Any, kind: int, count: Any) -> Any:
     if kind == PAIRS:
         return tile.builder.bitcast(halves, tile.vector)
     return tile.widen(tile.builder.zext(halves, tile.words))
+
+
+_TILE_ROWS = 16
+"""Rows of a tile of AMX, and pairs of a row, 64 bytes."""
+_TWO_BY_TWO = """
+tilezero %tmm0
+tilezero %tmm1
+tilezero %tmm2
+tilezero %tmm3
+1:
+tileloadd ($0,$8,1), %tmm4
+tileloadd ($2,$10,1), %tmm6
+tileloadd 64($2,$10,1), %tmm7
+tdpbf16ps %tmm6, %tmm4, %tmm0
+tileloadd ($1,$9,1), %tmm5
+tdpbf16ps %tmm7, %tmm4, %tmm1
+tdpbf16ps %tmm6, %tmm5, %tmm2
+tdpbf16ps %tmm7, %tmm5, %tmm3
+add $$64, $0
+add $$64, $1
+add $$2048, $2
+dec $3
+jnz 1b
+tilestored %tmm0, ($11,$10,1)
+tilestored %tmm1, 64($11,$10,1)
+tilestored %tmm2, 2048($11,$10,1)
+tilestored %tmm3, 2112($11,$10,1)
+"""
+_ONE_BY_TWO = """
+tilezero %tmm0
+tilezero %tmm1
+1:
+tileloadd ($0,$8,1), %tmm4
+tileloadd ($2,$10,1), %tmm6
+tileloadd 64($2,$10,1), %tmm7
+tdpbf16ps %tmm6, %tmm4, %tmm0
+tdpbf16ps %tmm7, %tmm4, %tmm1
+add $$64, $0
+add $$2048, $2
+dec $3
+jnz 1b
+tilestored %tmm0, ($11,$10,1)
+tilestored %tmm1, 64($11,$10,1)
+"""
+"""Products of one or two tiles below each other by two beside each other."""
+
+
+def _assembly(builder: Any, text: str, results: int, operands: list[Any]) -> None:
+    """Instructions by their names, which change the first `results` operands and memory."""
+    kinds = [operand.type for operand in operands]
+    result = ir.LiteralStructType(kinds[:results]) if results else ir.VoidType()
+    outputs = ["=&r"] * results + [str(i) for i in range(results)]
+    inputs = ["r"] * (len(operands) - results)
+    constraints = ",".join([*outputs, *inputs, "~{memory}", "~{flags}"])
+    kind = ir.FunctionType(result, kinds)
+    builder.asm(kind, text, constraints, operands, side_effect=True)
+
+
+@emits(0, types.intp)
+def begin_tiles(builder, settings):
+    """Let the registers of this thread hold tiles.
+
+    Args:
+        settings: address of 64 bytes, as LDTILECFG takes them.
+    """
+    _assembly(builder, "ldtilecfg ($0)", 0, [settings])
+
+
+@emits(0)
+def end_tiles(builder):
+    """Let them hold nothing: a switch to another thread saves them no more."""
+    _assembly(builder, "tilerelease", 0, [])
+
+
+@emits(1, *(types.intp,) * 7)
+def multiply_tiles(builder, two, first, first_step, second, second_step, strip, depth, sums):
+    """Products of 16 rows, or of twice as many, by the 32 columns of a strip.
+
+    Args:
+        two: 1 for twice as many rows; a literal.
+        first: address of the first 16 rows' pairs.
+        first_step: bytes from one of them to the next.
+        second: address of the others.
+        second_step: bytes from one of these to the next.
+        strip: address of the columns, whose pairs lie side by side, 128 bytes in each row.
+        depth: sixteens of pairs of a row, at least 1.
+        sums: address of the results, rows of 128 bytes.
+    """
+    width = first.type(BYTES * 2 * _TILE_ROWS)
+    operands = [first, second, strip, depth, first_step, second_step, width, sums]
+    _assembly(builder, _TWO_BY_TWO if two else _ONE_BY_TWO, 4, operands)
+
+
+@emits(4, *(types.intp,) * 7)
+def finish_rows(
+    builder, rounds, masks, vectors, lanes, sums, start, start_step, rows, y, y_step, count
+):
+    """Write sums of a strip, added to what they start from.
+
+    Args:
+        rounds: as that of `half_tile`, and so are the other literals.
+        masks: a literal.
+        vectors: a literal.
+        lanes: a literal.
+        sums: address of their rows, which have no gaps.
+        start: as that of `half_tile`, and so are those that follow.
+        start_step: bytes.
+        rows: how many there are.
+        y: address.
+        y_step: bytes.
+        count: numbers of a row.
+    """
+    tile = _TILES[PAIRS, rounds](builder, 1, vectors, lanes)
+    columns = tile.masks(count) if masks else None
+    loop = CountedLoop(builder, rows, [sums, start, y])
+    at, first, to = loop.values
+    values = [tile.vector_at(tile.plus(at, v * BYTES * lanes)) for v in range(vectors)]
+    starts = tile.weights(first) if columns is None else tile.masked_row(first, columns)
+    values = [builder.fadd(a, b) for a, b in zip(starts, values, strict=True)]
+    tile.store_rows(values, [tile.plus(to, v * tile.width) for v in range(vectors)], columns)
+    row = BYTES * vectors * lanes
+    loop.close([tile.plus(at, row), builder.add(first, start_step), builder.add(to, y_step)])
 
 
 @emits(6, *(types.intp,) * 12)

@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -243,7 +243,24 @@ def as_four_axes(x: Array, outside: tuple[int, ...]) -> Array | None:
         return None
 
 
-def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[int, int, int, int]:
+class TileKind(NamedTuple):
+    """What a kernel multiplies by.
+
+    Attributes:
+        rows: of a tile; 0 for those of `block_tiling`.
+        speed: multiplications in the time of one by vectors of float32.
+    """
+
+    rows: int = 0
+    speed: int = 1
+
+
+VECTORS = TileKind()
+
+
+def block_shares(
+    rows: int, depth: int, columns: int, size: int = 4, kind: TileKind = VECTORS
+) -> tuple[int, int, int, int]:
     """What a kernel of one product runs in.
 
     Args:
@@ -251,34 +268,36 @@ def block_shares(rows: int, depth: int, columns: int, size: int = 4) -> tuple[in
         depth: multiplications of each sum.
         columns: of the product.
         size: bytes of what is multiplied.
+        kind: what multiplies.
 
     Returns:
         The address of the thread pool, 0 for this thread alone; the number of blocks; and the rows
         and columns of each but the last ones.
     """
-    helpers = thread_pool() if rows * depth * columns >= 2 * BLOCK_WORK else None
+    work = rows * depth * columns // kind.speed
+    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
-    height, width, blocks = block_sizes(rows, depth, columns, threads, size)
+    height, width, blocks = block_sizes(rows, depth, columns, threads, size, kind)
     return helpers.run_address if helpers and blocks > 1 else 0, blocks, height, width
 
 
 def stack_shares(
-    count: int, rows: int, depth: int, columns: int, size: int = 4
+    count: int, rows: int, depth: int, columns: int, size: int = 4, kind: TileKind = VECTORS
 ) -> tuple[int, int, int, int]:
     """The same for a stack of `count` products, whose parts each take some blocks."""
-    work = count * rows * depth * columns
+    work = count * rows * depth * columns // kind.speed
     helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
     threads = helpers.most if helpers else 1
     shares = PARTS_EACH * threads
     each_threads = 1 if count >= shares else threads
-    height, width, blocks = block_sizes(rows, depth, columns, each_threads, size)
+    height, width, blocks = block_sizes(rows, depth, columns, each_threads, size, kind)
     parts = min(count * blocks, max(1, min(shares, work // BLOCK_WORK)))
     return helpers.run_address if helpers and parts > 1 else 0, parts, height, width
 
 
 @lru_cache(maxsize=4096)
 def block_sizes(
-    rows: int, depth: int, columns: int, threads: int, size: int = 4
+    rows: int, depth: int, columns: int, threads: int, size: int = 4, kind: TileKind = VECTORS
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
@@ -290,6 +309,7 @@ def block_sizes(
     Each sum is added up in order whatever the blocks, so no bit depends on them.
     """
     tall, vectors, lanes = block_tiling()
+    tall = kind.rows or tall
     tile = vectors * lanes * 4 // size
     tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
     near = -(-cache_bytes(2) // size // tall // min(depth, BLOCK_DEPTH))
@@ -298,7 +318,7 @@ def block_sizes(
         bytes_of_row = size * (min(depth, BLOCK_DEPTH) + 2 * columns)
         near = min(near, max(1, cache_bytes(2) // bytes_of_row // tall))
     min_down = -(-tiles_down // near)
-    work = rows * depth * columns
+    work = rows * depth * columns // kind.speed
     max_blocks = min(PARTS_EACH * threads, work // BLOCK_WORK) if threads > 1 else 1
     best, fewest_seconds = (0, 0, 0), math.inf
     for down in range(min_down, min(tiles_down, max(min_down, max_blocks)) + 1):
