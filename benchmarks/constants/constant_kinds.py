@@ -130,6 +130,7 @@ DATA = {
         kernels/matmul/matmul_gpu.py _FLOAT_FACTORS _DOUBLE_FACTORS _COMPUTE_TF32 _CUPY_FULL
         kernels/matmul/matmul_gpu.py _DEFAULT_ALGORITHM
         kernels/matmul/prepared_weights.py _PIECE_BYTES
+        kernels/jit/bfloat16_pairs.py _ARCH_PRCTL _ASK_FOR_STATE
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL
@@ -142,6 +143,7 @@ DATA = {
         kernels/jit/without_llvm/object_memory.py _WRITABLE _IN_MEMORY _RUN _OF_THREADS
         kernels/jit/without_llvm/object_memory.py _READ _WRITE _EXECUTE
         kernels/matmul/half_product_compiled.py _NEGATIVE _MINUS_INF
+        kernels/matmul/half_tiles.py TILE_ROWS
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
 }

@@ -23,6 +23,7 @@ from trainkit.kernels.matmul.half_tiles import (
     FLOAT16S,
     PAIRS,
     SINGLES,
+    TILE_ROWS,
     begin_tiles,
     copy_words,
     end_tiles,
@@ -41,8 +42,6 @@ _SHORT = _ROWS // 2
 _COLUMNS = _VECTORS * _LANES
 _ROW_VECTORS = -(-_ROWS // _LANES)
 """Vectors that the words of a tile's rows take, laid side by side."""
-_TILE_ROWS = 16
-"""Rows of a tile of AMX, and pairs of each."""
 TILE_DEPTH = 2 * BLOCK_DEPTH
 """Numbers of a row whose sums stay in tiles."""
 _NEGATIVE = 0x8000
@@ -243,19 +242,19 @@ def _blocks_by_tiles() -> Any:
     @compiled(parallel=False)
     def turn_rows(source, step, depth, rows, target, target_step, square, zeros):
         """Rows that lie by columns, `step` bytes apart, as rows of pairs; `square` has room."""
-        for q in range(0, rows, _TILE_ROWS):
-            for k in range(0, depth, 2 * _TILE_ROWS):
-                for pair in range(_TILE_ROWS):
+        for q in range(0, rows, TILE_ROWS):
+            for k in range(0, depth, 2 * TILE_ROWS):
+                for pair in range(TILE_ROWS):
                     at = k + 2 * pair
                     low = source + 2 * q + at * step if at < depth else zeros
                     high = low + step if at + 1 < depth else zeros
-                    to = square + 4 * _TILE_ROWS * pair
-                    if rows - q >= _TILE_ROWS:
-                        join_rows(PAIRS, 0, 1, _TILE_ROWS, low, high, _TILE_ROWS, to)
+                    to = square + 4 * TILE_ROWS * pair
+                    if rows - q >= TILE_ROWS:
+                        join_rows(PAIRS, 0, 1, TILE_ROWS, low, high, TILE_ROWS, to)
                     else:
-                        join_rows(PAIRS, 1, 1, _TILE_ROWS, low, high, rows - q, to)
+                        join_rows(PAIRS, 1, 1, TILE_ROWS, low, high, rows - q, to)
                 to = target + q * target_step + 2 * k
-                turn_square(_TILE_ROWS, square, 4 * _TILE_ROWS, to, target_step)
+                turn_square(TILE_ROWS, square, 4 * TILE_ROWS, to, target_step)
 
     @compiled(parallel=False)
     def multiply(
@@ -263,18 +262,18 @@ def _blocks_by_tiles() -> Any:
         count, rounds,
     ):  # fmt: skip
         """Rows times the columns of a strip; those that fill no tile lie at `last_rows`."""
-        whole_end = rows // _TILE_ROWS * _TILE_ROWS
-        for q in range(0, rows, 2 * _TILE_ROWS):
+        whole_end = rows // TILE_ROWS * TILE_ROWS
+        for q in range(0, rows, 2 * TILE_ROWS):
             first, first_step, second, second_step = x + q * x_step, x_step, last_rows, last_step
             if q >= whole_end:
                 first, first_step = last_rows, last_step
-            elif q + 2 * _TILE_ROWS <= whole_end:
-                second, second_step = first + _TILE_ROWS * x_step, x_step
-            if rows - q > _TILE_ROWS:
+            elif q + 2 * TILE_ROWS <= whole_end:
+                second, second_step = first + TILE_ROWS * x_step, x_step
+            if rows - q > TILE_ROWS:
                 multiply_tiles(1, first, first_step, second, second_step, strip, depth, sums)
             else:
                 multiply_tiles(0, first, first_step, second, second_step, strip, depth, sums)
-            some = min(2 * _TILE_ROWS, rows - q)
+            some = min(2 * TILE_ROWS, rows - q)
             from_, to = start + q * start_step, y + q * y_step
             if count < _COLUMNS and rounds:
                 finish_rows(
@@ -304,22 +303,22 @@ def _blocks_by_tiles() -> Any:
         # Rows that are neighbours are read where they lie, but for what does not fill a tile.
         copies = (
             turns
-            or depth % (2 * _TILE_ROWS) != 0
+            or depth % (2 * TILE_ROWS) != 0
             or (x_step % PAGE == 0 and columns > STREAMS * _COLUMNS)
         )
-        whole_end = rows // _TILE_ROWS * _TILE_ROWS
+        whole_end = rows // TILE_ROWS * TILE_ROWS
         copy_step = 4 * words + CACHE_LINE
         strip_step = 4 * _COLUMNS * words + CACHE_LINE
-        room = (whole_end if copies else 0) + _TILE_ROWS
+        room = (whole_end if copies else 0) + TILE_ROWS
         beside = np.empty((room * copy_step + CACHE_LINE) // 4, np.float32)
         packed = np.empty((strips * strip_step + CACHE_LINE) // 4, np.float32)
-        sums_of_tiles = np.empty((2 * _TILE_ROWS * 4 * _COLUMNS + CACHE_LINE) // 4, np.float32)
+        sums_of_tiles = np.empty((2 * TILE_ROWS * 4 * _COLUMNS + CACHE_LINE) // 4, np.float32)
         sums = np.empty(rows * columns if depth > TILE_DEPTH and rounds else 1, np.float32)
         zeros = np.zeros(_COLUMNS, np.float32)
         settings = np.zeros(64, np.uint8)
         settings[0] = 1
         for tile in range(8):
-            settings[16 + 2 * tile], settings[48 + tile] = 4 * _TILE_ROWS, _TILE_ROWS
+            settings[16 + 2 * tile], settings[48 + tile] = 4 * TILE_ROWS, TILE_ROWS
         nothing = zeros.ctypes.data
         beside_at = (beside.ctypes.data + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
         packed_at = (packed.ctypes.data + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
@@ -327,7 +326,7 @@ def _blocks_by_tiles() -> Any:
         begin_tiles(settings.ctypes.data)
         for k in range(0, depth, TILE_DEPTH):
             deep = min(TILE_DEPTH, depth - k)
-            sixteens = (deep + 2 * _TILE_ROWS - 1) // (2 * _TILE_ROWS)
+            sixteens = (deep + 2 * TILE_ROWS - 1) // (2 * TILE_ROWS)
             first, row_step, last_rows = x + k * x_next, x_step, beside_at
             if turns:
                 # a square of it is turned where the first sums come to lie later
@@ -351,7 +350,7 @@ def _blocks_by_tiles() -> Any:
                             nothing,
                         )  # fmt: skip
                         for each in range((some + _COLUMNS - 1) // _COLUMNS):
-                            for word in range((deep + 1) // 2, _TILE_ROWS * sixteens):
+                            for word in range((deep + 1) // 2, TILE_ROWS * sixteens):
                                 at = packed_at + each * strip_step + 4 * _COLUMNS * word
                                 join_rows(PAIRS, 0, _VECTORS, _LANES, nothing, nothing, 0, at)
                     else:

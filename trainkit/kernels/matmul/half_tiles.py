@@ -125,7 +125,7 @@ def _words_from(tile: HalfTile, at: Any, kind: int, count: Any) -> Any:
     return tile.widen(tile.builder.zext(halves, tile.words))
 
 
-_TILE_ROWS = 16
+TILE_ROWS = 16
 """Rows of a tile of AMX, and pairs of a row, 64 bytes."""
 _TWO_BY_TWO = """
 tilezero %tmm0
@@ -211,7 +211,7 @@ def multiply_tiles(builder, two, first, first_step, second, second_step, strip, 
         depth: sixteens of pairs of a row, at least 1.
         sums: address of the results, rows of 128 bytes.
     """
-    width = first.type(BYTES * 2 * _TILE_ROWS)
+    width = first.type(BYTES * 2 * TILE_ROWS)
     operands = [first, second, strip, depth, first_step, second_step, width, sums]
     _assembly(builder, _TWO_BY_TWO if two else _ONE_BY_TWO, 4, operands)
 

@@ -43,6 +43,9 @@ _SHORT = _ROWS // 2
 _EVEN = 8 if _FLOATS == 16 else 4
 """Rows of the tiles of blocks that others would cover with more rows in vain: batches are powers of
 two."""
+_EVEN_GAIN = 2 * _EVEN
+"""The part of their rows that these have to save where rows are copied: panels of `_ROWS` are
+faster for each row."""
 _FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
 """Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
 _COPIED_ROWS = 4 * _FEW_ROWS
@@ -160,12 +163,15 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
         keep_alive(zeros)
 
     @compiled(parallel=False)
-    def has_even_rows(rows):
-        """Whether tiles of `_EVEN` rows pay: those of `_ROWS` and `_SHORT` make many in vain."""
+    def has_even_rows(rows, is_copied):
+        """Whether tiles of `_EVEN` rows pay: those of `_ROWS` and `_SHORT` make many in vain.
+
+        Where rows are copied first they have to save more, as panels come at the same cost.
+        """
         tall_end = rows // _ROWS * _ROWS
         usual = tall_end + (rows - tall_end + _SHORT - 1) // _SHORT * _SHORT
         even = (rows + _EVEN - 1) // _EVEN * _EVEN
-        return even < usual
+        return even + (even // _EVEN_GAIN if is_copied else 0) < usual
 
     # The arithmetic of tiles stays as it is written, though what calls this may reorder its own.
     @compiled(parallel=False, exact=True)
@@ -201,9 +207,10 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                 )
             return
         gathers = x_step == size and x_next > size and columns > tile_columns
-        is_even = not gathers and has_even_rows(rows)
+        is_far = x_next == size and x_step % PAGE == 0 and columns > tile_columns
+        is_even = not gathers and has_even_rows(rows, is_far)
         turns = turns_rows and x_next == size and columns >= panel_columns and not is_even
-        copies = x_next == size and x_step % PAGE == 0 and columns > tile_columns and not turns
+        copies = is_far and not turns
         in_panels = gathers or turns
         deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
         strips = min(STREAMS, (columns + tile_columns - 1) // tile_columns)
