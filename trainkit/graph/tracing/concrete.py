@@ -59,7 +59,7 @@ class ConcreteFunction:
         self.called_at: Line | None = None
 
     @property
-    def structured_input_signature(self) -> Any:
+    def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and named arguments: a `TensorSpec` for each tensor, Python values as are."""
         args, kwargs = self.arguments
         specs = [
