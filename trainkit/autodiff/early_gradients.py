@@ -21,7 +21,7 @@ def early_gradients(
     target: Any,
     sources: Sequence[Variable],
     groups: Sequence[Sequence[int]],
-    heard: Callable[[int, list[Any]], None],
+    report: Callable[[int, list[Any]], None],
 ) -> list[Any]:
     """`tape.gradient(target, sources)`, and news of groups of gradients on the way.
 
@@ -30,33 +30,36 @@ def early_gradients(
         target: tensor.
         sources: variables.
         groups: positions of sources, in the order in which their gradients are likely to be final.
-        heard: called with the number of each group, in order, and its gradients, `None` where there
-            is none, once all of them are final. It is not called for what was computed while the
-            tape recorded.
+        report: called with the number of each group, in order, and its gradients, `None` where
+            there is none, once all of them are final. It is not called for what was computed while
+            the tape recorded.
 
     Returns:
         What `tape.gradient` gives.
     """
-    passing = _Passing(tape, [[sources[i] for i in group] for group in groups], heard)
-    tape.__dict__["_pass_back"] = passing.pass_back  # for this one pass
+    backward = _PiecewisePass(tape, [[sources[i] for i in group] for group in groups], report)
+    tape.__dict__["_pass_back"] = backward.pass_back  # for this one pass
     try:
         return list(tape.gradient(target, list(sources)))
     finally:
         tape.__dict__.pop("_pass_back", None)
 
 
-class _Passing:
-    """One backward pass in pieces."""
+class _PiecewisePass:
+    """One backward pass in pieces, each of which ends where the gradients of a group are final.
+
+    Attributes:
+        groups: of each group, for each of its variables, the tensors that its reads gave.
+    """
 
     def __init__(
         self,
         tape: GradientTape,
         groups: list[list[Variable]],
-        heard: Callable[[int, list[Any]], None],
+        report: Callable[[int, list[Any]], None],
     ) -> None:
-        self.tape, self.heard = tape, heard
-        # The record names tensors, not variables: a group is known by what the reads of its
-        # variables gave, and by nothing where one was never read.
+        self.tape, self.report = tape, report
+        # The record names tensors, not variables; one that was never read has none.
         reads = tape._reads
         self.groups = [
             [reads[id(v)][1] if id(v) in reads else [] for v in group] for group in groups
@@ -80,7 +83,7 @@ class _Passing:
         bounds = self._bounds(record, sources)
         for number, (bound, group) in enumerate(zip(bounds, self.groups, strict=True)):
             self._pass_piece(record, bound, grads, needed, sources)
-            self.heard(number, [self._of_one(tensors, grads) for tensors in group])
+            self.report(number, [self._of_one(tensors, grads) for tensors in group])
         self._pass_piece(record, 0, grads, needed, sources)
 
     def _bounds(self, record: list[Any], sources: set[Tensor]) -> list[int]:

@@ -103,7 +103,7 @@ class Generalizer:
         return sizes
 
     def buffer(self, buffers: Sequence[Buffer]) -> Buffer:
-        """One piece of memory for that at each point."""
+        """One piece of memory in place of those at each choice of sizes."""
         # Views of one buffer stay views of one: which memory is whose is part of what is the same.
         key = tuple(map(id, buffers))
         buffer = self._buffers.get(key)
@@ -123,7 +123,10 @@ class Generalizer:
         return merged
 
     def view(self, views: Sequence[View]) -> View:
-        """One view for that at each point."""
+        """One view in place of those of the same work at each choice of sizes.
+
+        Its offset, shape and strides are formulas of the sizes where they differ.
+        """
         if len({v.dtype for v in views}) != 1:
             raise Unsupported("different dtypes")
         return View(
@@ -135,7 +138,7 @@ class Generalizer:
         )
 
     def operand(self, operands: Sequence[Operand]) -> Operand:
-        """One operand for that at each point; a number may be a size."""
+        """One operand in place of those at each choice of sizes; a number may be a size."""
         values = [_value_of(x) for x in operands]
         if all(isinstance(x, View) for x in operands) and None in values:
             return self.view([x for x in operands if isinstance(x, View)])

@@ -62,13 +62,11 @@ def load_img(
     pil = pillow()
     opened = open_image(source, size, None, f"load_img: {_shown(path)}")
     try:
-        image = opened
-        deep = color_mode == "grayscale" and image.mode in ("I;16", "I;16B", "I")
-        image = (
-            image.copy()
-            if deep or image.mode == _MODES[color_mode]
-            else image.convert(_MODES[color_mode])
-        )
+        mode = _MODES[color_mode]
+        # Gray of 16 or 32 bits stays as it is: `convert("L")` would clip it to 255.
+        is_deep_gray = mode == "L" and opened.mode in ("I;16", "I;16B", "I")
+        # Pillow reads pixels here, not before; a copy no longer needs the file.
+        image = opened.copy() if is_deep_gray or opened.mode == mode else opened.convert(mode)
     except Exception as error:  # Pillow raises what its decoders raise
         raise InvalidArgumentError(f"load_img: {_shown(path)} is no image: {error}") from None
     if target_size is None:

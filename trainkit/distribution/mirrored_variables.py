@@ -132,11 +132,7 @@ class ValuesByTurn:
 
 
 def alive(references: dict[int, weakref.ref[Variable]]) -> dict[int, Variable]:
-    """The variables that are still there, by `id`; others are forgotten.
-
-    Args:
-        references: weak references by `id`.
-    """
+    """The variables that are still there, by `id`; others are forgotten."""
     living = {key: variable for key, ref in references.items() if (variable := ref()) is not None}
     for key in references.keys() - living.keys():
         del references[key]
@@ -151,15 +147,15 @@ class ScopedCopies(VariableScope):
 
     Args:
         device: where. Single numbers of the host, such as the count of steps, are not moved.
-        everyone: of all replicas, in order, this one among them.
+        all_copies: of all replicas, in order, this one among them.
         sums: hands values from the first device to the others.
     """
 
     def __init__(
-        self, device: devices.Device, everyone: Sequence[ScopedCopies], sums: DeviceSums
+        self, device: devices.Device, all_copies: Sequence[ScopedCopies], sums: DeviceSums
     ) -> None:
         super().__init__()
-        self.device, self._everyone, self._sums = device, everyone, sums
+        self.device, self._all_copies, self._sums = device, all_copies, sums
         self._main: dict[int, Any] = {}
         self._variables: dict[int, Any] = {}
         self._of_graph: tuple[Variable, ...] = ()
@@ -179,26 +175,29 @@ class ScopedCopies(VariableScope):
         self._main.clear()
 
     def read_variable(self, variable: Any) -> Any:
+        """The value of a variable in this replica, copied to its device at the first read."""
         value = self.values.get(id(variable))
         if value is None:
             value = variable._value
             array = value._array
             device = devices.device_of(array)
             if device is not self.device and not devices.is_host_number(array):
-                if device is self._everyone[0].device:
-                    self._spread(variable)
+                # What lies on the first device is sent to all others in one go, since each of them
+                # is about to read it too; from anywhere else this replica fetches it for itself.
+                if device is self._all_copies[0].device:
+                    self._copy_to_all(variable)
                     return self.values[id(variable)]
                 value = wrap(devices.to_device(array, self.device))
             self.put(variable, value)
         return value
 
-    def _spread(self, variable: Any) -> None:
+    def _copy_to_all(self, variable: Any) -> None:
         """Give what the first replica has read, and others will, to all of them at once."""
-        first, *others = self._everyone
+        first, *others = self._all_copies
         unread = {id(variable): variable} | {
             key: other_variable
             for key, other_variable in first._variables.items()
-            if any(other._lacks(key) for other in others)
+            if any(other._is_missing(key) for other in others)
         }
         begins = [
             first._main.get(key, other_variable._value) for key, other_variable in unread.items()
@@ -209,14 +208,14 @@ class ScopedCopies(VariableScope):
             if devices.device_of(value._array) is first.device
             and not devices.is_host_number(value._array)
         ]
-        replica_devices = [copies.device for copies in self._everyone]
+        replica_devices = [copies.device for copies in self._all_copies]
         arrays = self._sums.spread([value._array for _, value in pairs], replica_devices)
         for (other_variable, _), ranks in zip(pairs, arrays, strict=True):
             for other, array in zip(others, ranks[1:], strict=True):
-                if other._lacks(id(other_variable)):
+                if other._is_missing(id(other_variable)):
                     other.put(other_variable, wrap(array))
 
-    def _lacks(self, key: int) -> bool:
+    def _is_missing(self, key: int) -> bool:
         """Whether this replica has no value of a variable, of which a graph may hold it."""
         return key not in self.values and all(id(v) != key for v in self._of_graph)
 
@@ -228,12 +227,7 @@ class ScopedCopies(VariableScope):
     # ------------------------------------------------------------------ graphs
 
     def run_graph(self, concrete: Any, tensors: list[Any]) -> Any:
-        """What a graph of this replica gives, run as a program.
-
-        Args:
-            concrete: a `ConcreteFunction`.
-            tensors: one for each of its inputs.
-        """
+        """What a graph of this replica gives, run as a program."""
         for variable in concrete.variables:
             self.read_variable(variable)
         # The operations of the graph run as they are: this scope, which is asked for each operation

@@ -79,10 +79,10 @@ def apply_affine_transform(
     matrix = _matrix(theta, tx, ty, shear, zx, zy)
     if matrix is None:
         return x
-    matrix = _about(matrix, x.shape[row_axis], x.shape[col_axis])
+    matrix = _with_origin_in_middle(matrix, x.shape[row_axis], x.shape[col_axis])
     if col_axis > row_axis:  # the matrix counts (x, y), arrays (row, column)
         matrix = matrix[[1, 0, 2]][:, [1, 0, 2]]
-    moved = _read(np.moveaxis(x, channel_axis, -1), matrix, fill_mode, cval, order)
+    moved = _sample(np.moveaxis(x, channel_axis, -1), matrix, fill_mode, cval, order)
     return np.moveaxis(moved, -1, channel_axis)
 
 
@@ -107,15 +107,15 @@ def _matrix(theta: float, tx: float, ty: float, shear: float, zx: float, zy: flo
     return product
 
 
-def _about(matrix: Any, height: int, width: int) -> Any:
-    """`matrix` with the middle of the image as its origin."""
+def _with_origin_in_middle(matrix: Any, height: int, width: int) -> Any:
+    """What `matrix` does about the corner of an image, done about its middle."""
     y, x = height / 2 - 0.5, width / 2 - 0.5
     from_center = np.array([[1, 0, y], [0, 1, x], [0, 0, 1.0]])
     back = np.array([[1, 0, -y], [0, 1, -x], [0, 0, 1.0]])
     return from_center @ matrix @ back
 
 
-def _read(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> Any:
+def _sample(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> Any:
     """Pixel (i, j) of the result is `image`, (height, width, channels), at `matrix` (i, j, 1)."""
     height, width = image.shape[:2]
     i, j = np.arange(height)[:, None], np.arange(width)[None, :]
@@ -127,11 +127,11 @@ def _read(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> A
         rows, columns = _wrap(rows, height), _wrap(columns, width)
     if order == 0:
         pixels = image[
-            _within(np.floor(rows + 0.5), height, fill_mode),
-            _within(np.floor(columns + 0.5), width, fill_mode),
+            _indices(np.floor(rows + 0.5), height, fill_mode),
+            _indices(np.floor(columns + 0.5), width, fill_mode),
         ].copy()
     else:
-        pixels = _between(image, rows, columns, fill_mode)
+        pixels = _interpolate(image, rows, columns, fill_mode)
         if image.dtype.kind in "iu":
             pixels = np.rint(pixels)
         pixels = pixels.astype(image.dtype)
@@ -140,14 +140,17 @@ def _read(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> A
     return pixels
 
 
-def _between(image: Any, rows: Any, columns: Any, fill_mode: str) -> Any:
-    """Linear interpolation of the four pixels around each place."""
+def _interpolate(image: Any, rows: Any, columns: Any, fill_mode: str) -> Any:
+    """The values at fractional `rows` and `columns`: of each, the four pixels around it blended.
+
+    Floats keep their type; integers and float16 are blended in float64, which the caller rounds.
+    """
     height, width = image.shape[:2]
     top, left = np.floor(rows), np.floor(columns)
     kind = image.dtype if image.dtype.kind == "f" and image.dtype.itemsize >= 4 else np.float64
     down, right = (rows - top).astype(kind)[..., None], (columns - left).astype(kind)[..., None]
-    above, below = _within(top, height, fill_mode), _within(top + 1, height, fill_mode)
-    before, behind = _within(left, width, fill_mode), _within(left + 1, width, fill_mode)
+    above, below = (_indices(top, height, fill_mode), _indices(top + 1, height, fill_mode))
+    before, behind = (_indices(left, width, fill_mode), _indices(left + 1, width, fill_mode))
     upper = image[above, before] * (1 - right) + image[above, behind] * right
     lower = image[below, before] * (1 - right) + image[below, behind] * right
     return upper * (1 - down) + lower * down
@@ -164,8 +167,8 @@ def _wrap(coordinates: Any, size: int) -> Any:
     )
 
 
-def _within(coordinates: Any, size: int, fill_mode: str) -> Any:
-    """Whole coordinates as indices."""
+def _indices(coordinates: Any, size: int, fill_mode: str) -> Any:
+    """Whole coordinates as indices into an axis; those outside of it as `fill_mode` says."""
     index = coordinates.astype(np.intp)
     if fill_mode == "reflect":
         index = index % (2 * size)

@@ -45,6 +45,10 @@ def settings_of(model: Any) -> Settings:
 
 
 def _parts_of(model: Any) -> Iterator[tuple[str, Any]]:
+    """What has settings, by path: layers, metrics, the optimizer, and losses given to `compile`.
+
+    Those losses are no parts of the model, as they have no variables.
+    """
     for path, part in traverse(model):
         if not isinstance(part, Variable | list | tuple | dict):
             yield "/".join(path), part
@@ -204,12 +208,7 @@ def _warn(part: Any, name: str, mine: Any, before: str | None, after: str) -> No
 
 
 def put_back(model: Any, settings: Settings) -> None:
-    """Set what is not as it was any more.
-
-    Args:
-        model: its parts are set.
-        settings: what `settings_of` gave.
-    """
+    """Set what is not as it was any more."""
     now, parts = settings_of(model), dict(_parts_of(model))
     _set_all(
         model,

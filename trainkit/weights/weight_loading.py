@@ -291,10 +291,6 @@ class _WeightTransfer:
 def check_names(names: Any, what: str) -> None:
     """Check that a table of names is one.
 
-    Args:
-        names: of the caller.
-        what: the function, for the error.
-
     Raises:
         InvalidArgumentError: it is none.
     """
@@ -318,6 +314,7 @@ def _overflows(array: Any, value: Any) -> bool:
         return False
     if value.dtype.kind in "iu":
         return bool((value != array).any())
+    # As many bytes hold as large numbers, but for float16, whose range is less than bfloat16's.
     if value.dtype.itemsize >= array.dtype.itemsize and value.dtype.name != "float16":
         return False
     return bool((np.isinf(value) & ~np.isinf(array)).any())

@@ -200,7 +200,11 @@ class Validator:
     # ------------------------------------------------------------------ attributes
 
     def _attributes(self, owner: Any, info: Any, path: str) -> Texts:
-        """The texts among the attributes; HDF5 itself reads those of fixed length alone."""
+        """The texts among the attributes.
+
+        HDF5 reads those of fixed length alone, of which `_text` sees the size before. Where longer
+        ones or lists may stand, `_texts` reads the bytes of the file itself.
+        """
         if info.num_attrs > MAX_ATTRIBUTES:
             raise self.refuse(path, f"has {info.num_attrs} attributes, more than {MAX_ATTRIBUTES}")
         if self._texts is not None:

@@ -123,9 +123,10 @@ class ZipStage(ManyStage):
         return leaves
 
     def _end_others(self, first: int) -> None:
-        """Let the parts behind the one that ended come to their ends, if that is where they are.
+        """Read once more from the parts behind the one that has ended.
 
-        A cache among them is whole only then.
+        One of the same length comes to its own end by that, and only then does a cache in it count
+        as complete. What it gives otherwise, an error too, belongs to no element.
         """
         for part in self.parts[first + 1 :]:
             with contextlib.suppress(Exception):

@@ -36,14 +36,16 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
         return first and b()
     seconds: list[Any] = []
 
-    def go_on() -> Any:
+    def second() -> Any:
         seconds.append(_second("and", first, b()))
         return seconds[-1]
 
-    def end() -> Any:  # traced after the other; a 0 is False beside a bool
+    def first_is_false() -> Any:
+        # Both branches have to give one type, and this one is traced after the other, whose result
+        # it knows: beside a bool a first operand of 0 becomes False.
         return False if first.dtype.is_bool or _is_bool(seconds[-1]) else first
 
-    return traced_cond(trace_state.current_trace(), first, go_on, end)
+    return traced_cond(trace_state.current_trace(), first, second, first_is_false)
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:

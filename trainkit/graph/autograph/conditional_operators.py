@@ -195,7 +195,7 @@ def filled(graph: Graph, mine: Any, other: Any) -> Any:
     if not undefined(mine) or undefined(other):
         return mine
     if isinstance(mine, TensorArray):
-        return mine.filled(tuple(0 if n is None else n for n in other.element_shape))
+        return mine.filled(other.element_shape)
     values = bool | int | float | str | bytes
     if not all(is_tensor(x) or isinstance(x, values) for x in nest.flatten(other)):
         return mine

@@ -172,30 +172,36 @@ def _names(node: Any) -> set[str]:
 class _Walrus(converter.Base):
     """Puts `name := value` before the statement, where `malt` would hide the name in a function."""
 
-    def _before(self, node: Any, field: str) -> list[Any]:
+    def _move_out(self, node: Any, field: str) -> list[Any]:
         """Assignments to be made before the statement `node`, whose expression loses them."""
         walruses: list[Any] = []
-        setattr(node, field, self._taken(getattr(node, field), walruses, []))
+        setattr(node, field, self._without_walruses(getattr(node, field), walruses, []))
         return [
             part
             for walrus in walruses
             for part in templates.replace("y = v", y=walrus.target.id, v=walrus.value)
         ]
 
-    def _taken(self, node: Any, walruses: list[Any], earlier: list[Any]) -> Any:
-        """`node` without the assignments in it that are made whenever it is computed."""
+    def _without_walruses(self, node: Any, walruses: list[Any], earlier: list[Any]) -> Any:
+        """`node` without its assignments; those in it that may not be computed are refused.
+
+        Args:
+            node: an expression, from left to right.
+            walruses: gets the assignments, in the order in which they are made.
+            earlier: gets what is computed before, and would be after them then.
+        """
         if isinstance(node, ast.NamedExpr):
             self._check_order(node, earlier)
-            node.value = self._taken(node.value, walruses, [])
+            node.value = self._without_walruses(node.value, walruses, [])
             walruses.append(node)
             return templates.replace_as_expression("y", y=node.target.id)
         first: Iterable[str] = node._fields
         if isinstance(node, ast.BoolOp):
-            node.values[0] = self._taken(node.values[0], walruses, earlier)
+            node.values[0] = self._without_walruses(node.values[0], walruses, earlier)
             self._refuse(node.values[1:])
             return node
         if isinstance(node, ast.IfExp):
-            node.test = self._taken(node.test, walruses, earlier)
+            node.test = self._without_walruses(node.test, walruses, earlier)
             self._refuse([node.body, node.orelse])
             return node
         if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
@@ -212,7 +218,7 @@ class _Walrus(converter.Base):
         return node
 
     def _child(self, x: Any, walruses: list[Any], earlier: list[Any]) -> Any:
-        return self._taken(x, walruses, earlier) if isinstance(x, ast.expr) else x
+        return self._without_walruses(x, walruses, earlier) if isinstance(x, ast.expr) else x
 
     @staticmethod
     def _check_order(node: Any, earlier: list[Any]) -> None:
@@ -244,7 +250,7 @@ class _Walrus(converter.Base):
         field = "test" if hasattr(node, "test") else "value"
         if getattr(node, field) is None:
             return node
-        before = self._before(node, field)
+        before = self._move_out(node, field)
         return [*before, node] if before else node
 
     visit_If = visit_Return = visit_Assign = visit_AugAssign = visit_Expr = _visit_simple
@@ -252,16 +258,19 @@ class _Walrus(converter.Base):
 
     def visit_While(self, node: Any) -> Any:
         self.generic_visit(node)
-        before = self._before(node, "test")
+        before = self._move_out(node, "test")
         if not before:
             return node
+        # `while (x := f()): ...` tests anew in each round, so it assigns before the loop and again
+        # at the end of its body.
         again = [
             part
             for statement in before
             for part in templates.replace("y = v", y=statement.targets[0].id, v=statement.value)
         ]
         if _Continues().found_in(node.body):
-            # each way to the next round has to assign, so the condition moves into the body
+            # A `continue` would pass over the assignment at the end: here the condition moves to
+            # the beginning of the body, to which all ways to the next round lead.
             test, node.test = node.test, ast.Constant(True)
             leave = templates.replace("if not test:\n  break", test=test)
             node.body = [*before, *leave, *node.body]

@@ -8,6 +8,7 @@ one.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,7 @@ class TensorArray(tuple[Any, ...]):
             size = int(size or 0)
         empty: TensorArray = tuple.__new__(_with_size(kind, size))
         # An element of known sizes needs no first write, so `read` and `stack` work at once.
-        return (
-            empty.filled(tuple(element)) if element is not None and None not in element else empty
-        )
+        return empty.filled(element) if element is not None and None not in element else empty
 
     # ------------------------------------------------------------------ what it is
 
@@ -127,7 +126,7 @@ class TensorArray(tuple[Any, ...]):
         value = self._element_of(value)
         # The first value shows the shape of an element. A size that is not known yet is 0 here, and
         # `written` takes it from the value when the graph runs.
-        ready = self if self else self.filled(tuple(0 if n is None else n for n in value.shape))
+        ready = self if self else self.filled(value.shape)
         index = index if is_tensor(index) else convert_to_tensor(int(index))
         grows = self._dynamic
         array = type(self)._of(written(ready[0], _value(index), value, grows=grows))
@@ -329,9 +328,12 @@ class TensorArray(tuple[Any, ...]):
     def _of(cls, buffer: Any) -> TensorArray:
         return tuple.__new__(cls, (buffer,))
 
-    def filled(self, dims: tuple[int, ...]) -> TensorArray:
-        """An array of the same size whose elements are zeros of the sizes `dims`."""
-        size = self._size
+    def filled(self, element_shape: Iterable[int | None]) -> TensorArray:
+        """An array of the same size whose elements are zeros of a shape.
+
+        A size of it that is not known yet is 0: the first value that is written brings its own.
+        """
+        size, dims = self._size, tuple(0 if n is None else n for n in element_shape)
         if not isinstance(size, SymbolicTensor):
             zeros = blanks(np, (int(size), *dims), self._dtype.dtype)
             return type(self)._of(wrap_on_device(zeros))
@@ -405,8 +407,7 @@ def with_elements(x: Any, later: Any) -> Any:
 
 
 def _with_elements(array: Any, later: Any) -> Any:
+    """`array`; one without elements gets zeros of the shape that those of `later` have."""
     if not (isinstance(array, TensorArray) and isinstance(later, TensorArray)):
         return array
-    if array or not later:
-        return array
-    return array.filled(tuple(0 if n is None else n for n in later.element_shape))
+    return array if array or not later else array.filled(later.element_shape)

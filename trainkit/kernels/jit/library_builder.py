@@ -173,10 +173,11 @@ def _codes_of_texts(level: str) -> Iterator[bytes]:
     cells = "".join(f"@{name} = global ptr null\n" for name in OBJECTS)
     machine = machine_of(level)
     for text in (cells, library_text(machine), library_ufuncs(machine)):
-        yield _code_of_text(level, text)
+        yield _assemble(level, text)
 
 
-def _code_of_text(level: str, text: str) -> bytes:
+def _assemble(level: str, text: str) -> bytes:
+    """The object code of a module of LLVM, given as text, for an instruction set."""
     import llvmlite.binding as llvm
 
     target = target_machine(for_library=True, triple=_triple(level))

@@ -84,4 +84,5 @@ def add_at_argmax(part, parts, g, argmax, result):
         for k in range(result.shape[1]):
             result[n, k] = 0
         for k in range(g.shape[1]):
+            # An index without a sign needs no test for one that counts from the end.
             result[n, np.uint64(argmax[n, k])] += g[n, k]

@@ -33,6 +33,7 @@ def _float_plan(dims: tuple[int, ...]) -> tuple[int, int, float]:
     """How many floats an array has, the blocks that they take, and seconds without a kernel."""
     bounded("random numbers", *dims)
     count = math.prod(dims)
+    # Each word of 64 bits gives two floats. A draw of nothing moves the counter on as well.
     block_count = max(1, -(-count // (2 * WORDS_PER_BLOCK)))
     return count, block_count, STEP_SECONDS + BYTE_SECONDS * 8 * count
 

@@ -146,6 +146,14 @@ class Int4(Projection):
 
     @classmethod
     def _encoded_floats(cls, layer: Any, kernel: Any, size: Any = ...) -> dict[str, Any]:
+        """The weights that stand for a kernel of floats, by name.
+
+        Args:
+            layer: whose kernel it is.
+            kernel: the floats.
+            size: rows of a group, `None` for one scale a column; by default as the layer is
+                configured.
+        """
         size = block_size_of(layer, layer.quantization_config) if size is ... else size
         matrix = ops.reshape(kernel, cls.contraction.matrix(layer, kernel.shape))
         if size is None:

@@ -51,7 +51,7 @@ class Bidirectional(Layer):
         self.merge_mode = one_of(
             self, "merge_mode", merge_mode, ("sum", "mul", "ave", "concat", None)
         )
-        self._given_backward = backward_layer is not None
+        self._has_own_backward = backward_layer is not None
         backwards = recurrent.go_backwards
         forward = _twin(layer, f"forward_{layer.name}", backwards)
         backward = backward_layer or _twin(layer, f"backward_{layer.name}", not backwards)
@@ -75,12 +75,14 @@ class Bidirectional(Layer):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
+        # Weights are stored as such, and a backward layer that was made like `layer` is so again.
         config.pop("weights", None)
+        config.pop("backward_layer", None)
         forward = serialize_object(self.forward_layer)
+        # The name that `layer` had, before which `__init__` will write `forward_` again.
         forward["config"]["name"] = self.forward_layer.name.removeprefix("forward_")
         config["layer"] = forward
-        config.pop("backward_layer", None)
-        if self._given_backward:
+        if self._has_own_backward:
             config["backward_layer"] = serialize_object(self.backward_layer)
         return config
 

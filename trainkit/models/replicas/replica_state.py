@@ -67,8 +67,12 @@ def all_variables(model: Any) -> list[Variable]:
     variables = list(model.variables)
     if model.optimizer is not None:
         variables += list(model.optimizer.variables)
-    variables += [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
-    return tracking.once(variables)
+    return tracking.once(variables + _variables_of_draws())
+
+
+def _variables_of_draws() -> list[Variable]:
+    """The state of the generator that random operations without a seed draw from."""
+    return [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
 
 
 def _check_alike(model: Any, ranks: list[Any]) -> None:
@@ -103,6 +107,32 @@ def _broadcast(variables: Sequence[Variable], group: ProcessGroup) -> None:
 # ---------------------------------------------------------------------- put together
 
 
+class RepeatedSearch:
+    """Counts how often a model has been searched for variables: twice for each of its states.
+
+    A first step makes some, such as those of metrics, which the second search finds.
+    """
+
+    def __init__(self) -> None:
+        self._state: Any = None
+        self._count = 0
+
+    def is_due(self, state: Any) -> bool:
+        """Whether to search now; counts it then.
+
+        Args:
+            state: what is another one whenever the model may have other variables.
+        """
+        if self._state != state:
+            self._state, self._count = state, 0
+        self._count += 1
+        return self._count <= 2
+
+    def repeat(self) -> None:
+        """Make one more search due."""
+        self._count = min(self._count, 1)
+
+
 class SharedState:
     """What metrics hold, and what steps change in a model besides its weights.
 
@@ -114,6 +144,10 @@ class SharedState:
         group: the processes, or the threads.
         count: how many replicas there are in all of them.
         trains: whether steps change the statistics of the model, too.
+
+    Attributes:
+        counted: variables of metrics, which count what all replicas have seen.
+        statistics: variables that a step assigns and no optimizer does, such as moving means.
     """
 
     def __init__(self, model: Any, group: ProcessGroup, count: int, trains: bool) -> None:
@@ -122,10 +156,10 @@ class SharedState:
         self.statistics: list[Variable] = []
         self._count = count
         self._sums: TreeSum | None = None
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Any] = {}  # by id, the statistics before the execution
+        # by id, what was counted before a batch of which this replica has no rows
         self._without_rows: dict[int, Any] | None = None
-        self._known_for: Any = None
-        self._looks = 0
+        self._searches = RepeatedSearch()
         self._has_looked = False
 
     def look(self) -> None:
@@ -158,12 +192,8 @@ class SharedState:
     def _look(self) -> None:
         """Look the variables up, unless nothing can have changed."""
         model = self.model
-        known_for = (model._step_cache, len(model.__dict__.get("_compiled_metrics", ())))
-        if self._known_for != known_for:
-            self._known_for, self._looks = known_for, 0
-        if self._looks > 1:
+        if not self._searches.is_due((model._step_cache, len(_compiled_metrics(model)))):
             return
-        self._looks += 1
         self.counted = counted_variables(model)
         if self.trains:
             counted = {id(v) for v in self.counted}
@@ -191,7 +221,7 @@ class SharedState:
 
     def _look_for_new(self) -> None:
         """Look for variables that the turn has made, as a metric does in its first step."""
-        self._looks = min(self._looks, 1)
+        self._searches.repeat()
         self._look()
 
     def end(self) -> Any:
@@ -258,10 +288,10 @@ class StateByTurns(SharedState):
     def begin(self) -> None:
         super().begin()
         counted = {id(v) for v in self.counted}
+        # Weights change after the last turn alone, so they need not be put back.
         variables = [v for v in self.model.variables if not tracking.was_trainable(v)]
-        variables += [
-            part for _, part in traverse(global_generator()) if isinstance(part, Variable)
-        ]
+        variables += _variables_of_draws()
+        # Where nothing is trained only counters and states of generators change, which are ints.
         variables = [
             v for v in variables if self.trains or not v.dtype.is_floating or id(v) in counted
         ]

@@ -21,7 +21,7 @@ from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.models.replicas.replica_feeds import own_rows
-from trainkit.models.replicas.replica_state import all_variables
+from trainkit.models.replicas.replica_state import RepeatedSearch, all_variables
 from trainkit.models.replicas.replica_turns import ReplicaTurn
 from trainkit.ops.sampling.seeded_random import numbered_generators
 
@@ -51,8 +51,7 @@ class TurnsInThreads:
         self._values = strategy.values_of(model)
         self._layers: list[Layer] = []
         self._variables: list[Variable] = []
-        self._known_for: Any = None
-        self._looks = 0
+        self._searches = RepeatedSearch()
 
     def run(self, function: Callable[[Any], Any], batches: Iterator[Any]) -> Any:
         """See `ReplicaTurn.run`; the batches have rows for all replicas."""
@@ -82,12 +81,8 @@ class TurnsInThreads:
         """Look layers and variables up, unless nothing can have changed."""
         model = self._model
         metric_count = len(model.__dict__.get("_compiled_metrics", ()))
-        known_for = (model._step_cache, model.optimizer, metric_count)
-        if self._known_for != known_for:
-            self._known_for, self._looks = known_for, 0
-        if self._looks > 1:
+        if not self._searches.is_due((model._step_cache, model.optimizer, metric_count)):
             return
-        self._looks += 1
         self._layers = [part for _, part in traverse(model) if isinstance(part, Layer)]
         metrics = [v for metric in model.metrics for v in metric.variables]
         compiled = [v for m in model.__dict__.get("_compiled_metrics", ()) for v in m.variables]
@@ -96,13 +91,7 @@ class TurnsInThreads:
 
 
 class _CutOnce:
-    """Batches of one execution, taken once and cut for each replica.
-
-    Args:
-        first: a batch.
-        following: gives those after it.
-        replica_devices: the device of each replica.
-    """
+    """Batches of one execution, taken once and cut for each replica."""
 
     def __init__(
         self, first: Any, following: Iterator[Any], replica_devices: list[devices.Device]
@@ -136,13 +125,7 @@ class _CutOnce:
 
 
 class _ModelByTurn:
-    """Lets what belongs to a replica follow its turns: variables, and the losses of layers.
-
-    Args:
-        values: of the variables.
-        layers: of the model.
-        count: how many replicas there are.
-    """
+    """Lets what belongs to a replica follow its turns: variables, and the losses of layers."""
 
     def __init__(self, values: Any, layers: list[Layer], count: int) -> None:
         self._values, self._layers = values, layers

@@ -538,6 +538,7 @@ def only_philox(alg: Any) -> None:
         InvalidArgumentError: it is another algorithm.
     """
     name = str(getattr(alg, "name", alg)).lower()
+    # 1 and 3 are the values of these two in TensorFlow's enumeration.
     if name not in ("philox", "auto_select", "1", "3"):
         raise InvalidArgumentError(f"random: alg must be 'philox' or 'auto_select', got {alg!r}")
 

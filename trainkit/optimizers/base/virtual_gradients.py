@@ -25,19 +25,18 @@ class Update:
     Args:
         optimizer: whose step it is.
         weights: the variables.
-        there: which of them have a gradient.
+        has_gradient: of each of them, whether it has one.
     """
 
-    def __init__(self, optimizer: Any, weights: Sequence[Any], there: Sequence[bool]) -> None:
-        self.optimizer, self.weights, self.there = optimizer, list(weights), list(there)
+    def __init__(
+        self, optimizer: Any, weights: Sequence[Any], has_gradient: Sequence[bool]
+    ) -> None:
+        self.optimizer, self.weights = optimizer, list(weights)
+        self.has_gradient = list(has_gradient)
 
 
 class VirtualGradients:
-    """What the virtual replicas of a process have come to in a step.
-
-    Args:
-        replica: says whose turn it is.
-    """
+    """What the virtual replicas of a process have come to in a step."""
 
     def __init__(self, replica: VirtualReplica) -> None:
         self._replica = replica
@@ -114,7 +113,7 @@ class VirtualGradients:
             for i, part in zip(indices, parts, strict=True):
                 means[i] = wrap(part)
         means_in_order = iter(means)
-        grads = [next(means_in_order) if has_gradient else None for has_gradient in update.there]
+        grads = [next(means_in_order) if has else None for has in update.has_gradient]
         # gradients are joined, so `apply` sends none
         with UpdatingReplica(self._replica.group, shards_state=shards_state):
             update.optimizer.apply(grads, update.weights)
