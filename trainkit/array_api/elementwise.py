@@ -63,11 +63,6 @@ def _conjugate(x: Any) -> Tensor:
     return ops.conj(tensor) if tensor.dtype.is_complex else tensor
 
 
-def _itself(x: Any) -> Tensor:
-    """The values as they are."""
-    return as_tensor(x)
-
-
 abs = _unary("abs", ops.absolute)
 acos = _unary("acos", ops.arccos)
 acosh = _unary("acosh", ops.arccosh)
@@ -93,7 +88,7 @@ log1p = _unary("log1p", ops.log1p)
 log2 = _unary("log2", ops.log2)
 logical_not = _unary("logical_not", ops.logical_not)
 negative = _unary("negative", ops.negative)
-positive = _unary("positive", _itself)
+positive = _unary("positive", as_tensor)
 real = _unary("real", ops.real)
 reciprocal = _unary("reciprocal", ops.reciprocal)
 round = _unary("round", _whole_kept(ops.round))

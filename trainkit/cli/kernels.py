@@ -113,10 +113,6 @@ def usual_kernels() -> Iterator[Kernel]:
     yield from _updates()
 
 
-def _by_channels() -> Iterator[tuple[int, ...]]:
-    return ((n, each) for n in _SIXTEENS for each in (0, 1))
-
-
 def _weights() -> Iterator[tuple[int, ...]]:
     for n in _SIXTEENS:
         tile_rows = tiling(n)[0]
@@ -148,7 +144,7 @@ _KEYS: dict[str, Any] = {
     "stacked_bfloat16_pair_product": _pairs,
     "bfloat16_tile_product": _pairs,
     "stacked_bfloat16_tile_product": _pairs,
-    "conv_pixels": _by_channels,
+    "conv_pixels": lambda: ((n, each) for n in _SIXTEENS for each in (0, 1)),
     "conv_weights": _weights,
     "winograd_results": lambda: ((2,), (4,)),
     "winograd_sums": lambda: ((2,), (4,)),

@@ -136,12 +136,11 @@ class ReplicaIterator:
 
     Args:
         distributed: the data set.
-        begun: an iterator over what this replica reads, to go on with it.
     """
 
-    def __init__(self, distributed: DistributedDataset, begun: Any = None) -> None:
+    def __init__(self, distributed: DistributedDataset) -> None:
         self.group, self.part = distributed.group, distributed.part
-        self.inner: Any = iter(self.part.dataset) if begun is None else begun
+        self.inner: Any = iter(self.part.dataset)
         self.known = self.part.placed and self.part.dataset.node.count() != -2
         self.last: Any = None
         self.ended = self.begun = False
@@ -176,7 +175,7 @@ class ReplicaIterator:
         start = int(sizes[: self.group.rank].sum())
         rows = GlobalRows(start, int(sizes[self.group.rank]), int(sizes.sum()))
         if batch is not None:
-            self.last = nest.map_structure(_first_row, batch)
+            self.last = nest.map_structure(lambda x: None if x is None else x[:1], batch)
         return (self.last if batch is None else batch), rows
 
     def _check_first(self, sizes: Any) -> None:
@@ -205,10 +204,6 @@ def agree_on_end(group: ProcessGroup, ended: bool) -> None:
             f"the data has ended in rank {over} of {group.size}, and goes on in others: data that "
             "is not divided by trainkit must give the same batches in each"
         )
-
-
-def _first_row(x: Any) -> Any:
-    return None if x is None else x[:1]
 
 
 def _without_rows(x: Any) -> Any:

@@ -156,10 +156,6 @@ def _sign(line: Any, dtype: Any, x: str) -> str:
     return _select(line, dtype, _greater(line, dtype, x, _zero(dtype)), one, below)
 
 
-def _reciprocal(line: Any, dtype: Any, x: str) -> str:
-    return str(line(f"fdiv {type_of(dtype)} {literal(1, dtype)}, {x}"))
-
-
 def _truth(line: Any, dtype: Any, x: str) -> str:
     return x if dtype.kind == "b" else _differs(line, dtype, x, _zero(dtype))
 
@@ -169,14 +165,6 @@ def _logical(word: str) -> Emit:
         return str(line(f"{word} i1 {_truth(line, dtype, x)}, {_truth(line, dtype, y)}"))
 
     return emit
-
-
-def _logical_not(line: Any, dtype: Any, x: str) -> str:
-    return str(line(f"xor i1 {_truth(line, dtype, x)}, true"))
-
-
-def _isnan(line: Any, dtype: Any, x: str) -> str:
-    return str(line(f"fcmp uno {type_of(dtype)} {x}, {x}"))
 
 
 def _isfinite(line: Any, dtype: Any, x: str) -> str:
@@ -197,8 +185,10 @@ _FLOAT_ONLY: dict[str, Emit] = {
     "ceil": _intrinsic("ceil"),
     "trunc": _intrinsic("trunc"),
     "rint": _intrinsic("rint"),
-    "reciprocal": _reciprocal,
-    "isnan": _isnan,
+    "reciprocal": lambda line, dtype, x: str(
+        line(f"fdiv {type_of(dtype)} {literal(1, dtype)}, {x}")
+    ),
+    "isnan": lambda line, dtype, x: str(line(f"fcmp uno {type_of(dtype)} {x}, {x}")),
     "isfinite": _isfinite,
     "isinf": _isinf,
 }
@@ -223,7 +213,7 @@ _LOGICAL: dict[str, Emit] = {
     "logical_and": _logical("and"),
     "logical_or": _logical("or"),
     "logical_xor": _logical("xor"),
-    "logical_not": _logical_not,
+    "logical_not": lambda line, dtype, x: str(line(f"xor i1 {_truth(line, dtype, x)}, true")),
 }
 _BETTER_OF_TWO: dict[str, Emit] = {"maximum": _extreme(_greater), "minimum": _extreme(_less)}
 _BETTER_OF_TWO_HALVES: dict[str, Emit] = {

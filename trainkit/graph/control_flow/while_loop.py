@@ -272,20 +272,10 @@ def cut_like(x: Any, like: Any) -> Any:
 # ---------------------------------------------------------------------- loops over datasets
 
 
-def _for_rule(
-    *inputs: Any,
-    body: Graph,
-    count: int,
-    source: Any,
-    fed: int,
-    stops: bool = False,
-    checked: bool = False,
-) -> Any:
-    return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
-
-
 @primitive(
-    _for_rule,
+    lambda *inputs, body, count, source, fed, stops=False, checked=False: tuple(
+        Spec(x.shape, x.dtype) for x in body.inputs[:count]
+    ),
     name="for_each",
     effect=Effect("it takes elements of a dataset", runs_python=True),
     semantics=CONTROL,

@@ -224,7 +224,6 @@ class _Pass:
         results = [*graph.outputs, *(slot.now for slot in graph.slots.values())]
         self._results = set(map(id, results))
         self._rectifiers = {node: self._rectifier_of(node) for node in normalizations}
-        self._passing: set[Node] = set()
         self._done: dict[Any, _Joined] = {}
         self._single = {
             node.outputs[0].node

@@ -41,7 +41,6 @@ class CallSpec:
         ]
         self.names = [p.name for p in positional]
         keywords = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD}
-        self.takes_anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self.takes_training = "training" in keywords
         self.training_position = self.names.index("training") if "training" in self.names else _FAR
         default = keywords["training"].default if self.takes_training else None
@@ -71,12 +70,6 @@ class CallSpec:
 
         One parameter gets the shape of the first tensor. Several are named after parameters of
         `call`: `query_shape` gets that of `query`.
-
-        Args:
-            method: name of the method.
-            layer: whose method it is.
-            args: of the call.
-            kwargs: of the call.
 
         Raises:
             InvalidArgumentError: one of several parameters is not named so.

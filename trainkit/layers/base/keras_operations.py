@@ -59,19 +59,6 @@ def _is_scalar(x: Any) -> bool:
     return isinstance(x, int | float) or (isinstance(x, Tensor) and x.shape.rank == 0)
 
 
-def _batch_norm(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    offset: Any = None,
-    scale: Any = None,
-    *,
-    axis: int,
-    epsilon: float = 1e-3,
-) -> Any:
-    return ops.batch_normalization(x, mean, variance, axis, offset, scale, epsilon)
-
-
 def _einsum(*operands: Any, subscripts: Any) -> Any:
     return ops.einsum(subscripts, *operands)
 
@@ -89,7 +76,9 @@ _NAMED_OTHERWISE = {
     "GetItem": _item,
     "Einsum": _einsum,
     "Pad": _pad,
-    "BatchNorm": _batch_norm,
+    "BatchNorm": lambda x, mean, variance, offset=None, scale=None, *, axis, epsilon=0.001: (
+        ops.batch_normalization(x, mean, variance, axis, offset, scale, epsilon)
+    ),
     "LayerNorm": ops.layer_normalization,
     "RMSNorm": ops.rms_normalization,
 }

@@ -212,10 +212,6 @@ def expand_dims(x: TensorLike, axis: Axis) -> Tensor:
     return result
 
 
-def _squeeze_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
-    return Spec(_squeeze_dims(x.shape, axis), x.dtype)
-
-
 def _squeeze_dims(dims: Dims, axis: tuple[int, ...]) -> Any:
     axes = shapes.canonical_axes(axis, len(dims), "squeeze")
     for i in axes:
@@ -228,7 +224,7 @@ def _squeeze_dims(dims: Dims, axis: tuple[int, ...]) -> Any:
 
 
 @primitive(
-    _squeeze_rule,
+    lambda x, *, axis: Spec(_squeeze_dims(x.shape, axis), x.dtype),
     name="squeeze",
     sizes=MOVED,
     semantics=VIEW,

@@ -105,11 +105,9 @@ def split_like(xp: ArrayModule, g: Array, *xs: Array, axis: int) -> Array:
     return _pieces(g, cuts, axis)
 
 
-def _split_like_gradient(gs: Any, y: Any, g: Tensor, *xs: Tensor, axis: int) -> Any:
-    return (_concatenate(*gs, axis=axis), *[None] * len(xs))
-
-
-split_like.joint_gradient(_split_like_gradient)
+split_like.joint_gradient(
+    lambda gs, y, g, *xs, axis: (_concatenate(*gs, axis=axis), *[None] * len(xs))
+)
 split_like.declare(batch=ALONG_AXIS)
 
 

@@ -21,12 +21,8 @@ from trainkit.ops.math.comparisons import equal, logical_not
 from trainkit.ops.math.elementwise import cast, where
 
 
-def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str = "int32") -> Spec:
-    return Spec(values.shape, dtype)
-
-
 @primitive(
-    _search_rule,
+    lambda sorted_sequence, values, *, side, dtype="int32": Spec(values.shape, dtype),
     name="searchsorted",
     promotion=COMMON,
     semantics=INDEXING,

@@ -302,11 +302,9 @@ def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | N
     return x.reshape(filled(shape, sizes))
 
 
-def _reshape_sized_gradient(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any) -> Any:
-    return (reshape_like(g, x), *[None] * len(sizes))
-
-
-reshape_sized.joint_gradient(_reshape_sized_gradient)
+reshape_sized.joint_gradient(
+    lambda g, y, x, *sizes, shape: (reshape_like(g, x), *[None] * len(sizes))
+)
 
 
 def _like_rule(x: Spec, like: Spec) -> Spec:

@@ -89,11 +89,9 @@ def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
     return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
 
 
-def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
-    return Spec(x.shape, g.dtype)
-
-
-@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
+@primitive(
+    lambda g, x, *sizes, repeats: Spec(x.shape, g.dtype), semantics=ARRANGEMENT, reads={1: SHAPE}
+)
 def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
     """The sum of the copies that `tile_sized` made of `x`."""
     return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)

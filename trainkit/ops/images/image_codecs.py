@@ -161,11 +161,9 @@ def _recover(image: Any, channels: int) -> Any:
         files.LOAD_TRUNCATED_IMAGES = before
 
 
-def _cropped_spec(a: Bound) -> Spec:
-    return Spec((None, None, a["channels"] or None), "uint8")
-
-
-@needs_values("contents", "crop_window", gives=_cropped_spec)
+@needs_values(
+    "contents", "crop_window", gives=lambda a: Spec((None, None, a["channels"] or None), "uint8")
+)
 def decode_and_crop_jpeg(
     contents: TensorLike,
     crop_window: Any,

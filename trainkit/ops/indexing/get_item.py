@@ -92,21 +92,15 @@ def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) ->
     return out
 
 
-def _get_item_at_gradient(g: Tensor, y: Tensor, x: Tensor, *parts: Tensor, key: Key) -> Any:
-    return (put_item_at(g, x, *parts, key=key), *[None] * len(parts))
-
-
-get_item_at.joint_gradient(_get_item_at_gradient)
+get_item_at.joint_gradient(
+    lambda g, y, x, *parts, key: (put_item_at(g, x, *parts, key=key), *[None] * len(parts))
+)
 get_item_at.declare(stackable=True)
 
 
-def _put_item_at_gradient(
-    gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *parts: Tensor, key: Key
-) -> Any:
-    return (get_item_at(gg, *parts, key=key), None, *[None] * len(parts))
-
-
-put_item_at.joint_gradient(_put_item_at_gradient)
+put_item_at.joint_gradient(
+    lambda gg, y, g, x, *parts, key: (get_item_at(gg, *parts, key=key), None, *[None] * len(parts))
+)
 
 
 def get_item(x: Any, key: Any) -> Tensor:
@@ -181,12 +175,8 @@ Reading.__getitem__ = _variable_item  # type: ignore[misc]
 # ------------------------------------------------------------------ where something is true
 
 
-def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
-    return tuple(Spec((None,), dtype) for _ in x.shape)
-
-
 @primitive(
-    _nonzero_rule,
+    lambda x, *, dtype: tuple(Spec((None,), dtype) for _ in x.shape),
     name="nonzero",
     semantics=INDEXING,
     no_gradient=INTEGERS,

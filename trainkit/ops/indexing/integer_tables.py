@@ -31,11 +31,9 @@ def _hashes(values: Array, buckets: int, salt: tuple[int, int] | None) -> Array:
     return np.array([buckets_by_item[item] for item in items], np.int64).reshape(values.shape)
 
 
-def _number_rule(x: Spec, **settings: Any) -> Spec:
-    return Spec(x.shape, dtypes.int64)
-
-
-@primitive(_number_rule, semantics=INDEXING, no_gradient=INTEGERS)
+@primitive(
+    lambda x, **settings: Spec(x.shape, dtypes.int64), semantics=INDEXING, no_gradient=INTEGERS
+)
 def number_tokens(
     xp: ArrayModule,
     x: Array,
@@ -113,11 +111,9 @@ def hash_buckets(
 hash_buckets.declare(batch=_BY_ELEMENT, stackable=True)
 
 
-def _crossed_rule(*xs: Spec, buckets: int, dtype: str) -> Spec:
-    return Spec(xs[0].shape, dtype)
-
-
-@primitive(_crossed_rule, semantics=INDEXING, no_gradient=INTEGERS)
+@primitive(
+    lambda *xs, buckets, dtype: Spec(xs[0].shape, dtype), semantics=INDEXING, no_gradient=INTEGERS
+)
 def crossed_buckets(xp: ArrayModule, *xs: Array, buckets: int, dtype: str) -> Array:
     """Integers of several features as one of so many numbers, by a joint hash."""
     columns = [to_numpy(x).ravel().tolist() for x in xs]

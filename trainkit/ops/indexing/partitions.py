@@ -37,10 +37,6 @@ def _parts(a: Bound) -> list[Spec]:
     return [rows(a["data"], len(convert_to_tensor(a["partitions"]).shape))] * count
 
 
-def _stitch(a: Bound) -> Spec:
-    return rows(a["data"][0], len(convert_to_tensor(a["indices"][0]).shape))
-
-
 @needs_values("partitions", "num_partitions", gives=_parts)
 def dynamic_partition(
     data: TensorLike, partitions: Any, num_partitions: int, name: str | None = None
@@ -83,7 +79,9 @@ def dynamic_partition(
     return [take(rows, np.flatnonzero(numbers == k), axis=0) for k in range(num_partitions)]
 
 
-@needs_values("indices", gives=_stitch)
+@needs_values(
+    "indices", gives=lambda a: rows(a["data"][0], len(convert_to_tensor(a["indices"][0]).shape))
+)
 def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     """One tensor of slices from several: result[indices[m][i]] = data[m][i]; later ones win.
 

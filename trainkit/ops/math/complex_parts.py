@@ -200,11 +200,9 @@ def polar(abs_: Any, angle: Any) -> Tensor:
     return complex_from(multiply(size, cos(turn)), multiply(size, sin(turn)))
 
 
-def _as_real_rule(x: Spec) -> Spec:
-    return Spec((*x.shape, 2), x.dtype.real_dtype)
-
-
-@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES)
+@primitive(
+    lambda x: Spec((*x.shape, 2), x.dtype.real_dtype), name="view_as_real", semantics=LAST_AXES
+)
 def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     """Real and imaginary part side by side on a new last axis."""
     return xp.stack([xp.real(x), xp.imag(x)], axis=-1)

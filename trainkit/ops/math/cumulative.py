@@ -313,12 +313,10 @@ def cumulative_logsumexp(
 # ------------------------------------------------------------------ products along axes
 
 
-def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
-    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype))
-
-
 @primitive(
-    _product_rule,
+    lambda x, *, axis, keepdims: Spec(
+        shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype)
+    ),
     name="prod",
     semantics=REDUCTION,
     lowering=NO_REDUCTION,

@@ -90,10 +90,6 @@ def summed_dtype(dtype: dtypes.DType) -> dtypes.DType:
     return dtypes.as_dtype(_SUMMED_IN.get(dtype.dtype, dtype.dtype))
 
 
-def _sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
-    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype))
-
-
 # ------------------------------------------------------------------ sums and their gradients
 
 
@@ -112,7 +108,9 @@ def _not_by_blas(arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
 
 
 @primitive(
-    _sum_rule,
+    lambda x, *, axis, keepdims: Spec(
+        shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype)
+    ),
     name="sum",
     semantics=REDUCTION,
     tuned=Tuned(axis_sum, fewest=FEWEST, unless=_not_by_blas),
@@ -164,11 +162,9 @@ def _reduce(x: Tensor, axis: Axis, keepdims: bool, mean: bool) -> Tensor:
     return reduce(x, axis=axis, keepdims=keepdims)
 
 
-def _sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor:
-    return spread(g, x, axis=axis, keepdims=keepdims, mean=False)
-
-
-_sum.gradients(_sum_gradient)
+_sum.gradients(
+    lambda g, y, x, *, axis, keepdims: spread(g, x, axis=axis, keepdims=keepdims, mean=False)
+)
 _sum.array_gradients(
     lambda g, y, x, *, axis, keepdims: _spread(np, g, x, axis=axis, keepdims=keepdims, mean=False)
 )
@@ -263,10 +259,6 @@ def _broadcast_like_stack(primitive: Any, inputs: Any, settings: Any, count: int
 # ------------------------------------------------------------------ means and moments
 
 
-def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
-    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
-
-
 def _mean_by_blas(x: Array, *, axis: Axis, keepdims: bool) -> Array | None:
     total = axis_sum(x, axis, keepdims) if x.dtype is _F32 else wide_axis_sum(x, axis, keepdims)
     if total is None:
@@ -276,7 +268,9 @@ def _mean_by_blas(x: Array, *, axis: Axis, keepdims: bool) -> Array | None:
 
 
 @primitive(
-    _mean_rule,
+    lambda x, *, axis, keepdims: Spec(
+        shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype)
+    ),
     name="mean",
     semantics=REDUCTION,
     tuned=Tuned(_mean_by_blas, fewest=FEWEST, unless=_not_by_blas),

@@ -105,12 +105,6 @@ def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) 
     return _widen(partial(recurrent_reference.lstm, xp), projected, h, c, kernel)
 
 
-def _lstm_gradient_rule(
-    by_hidden: Spec, by_memory: Any, projected: Spec, h: Spec, c: Spec, kernel: Spec, *saved: Spec
-) -> Any:
-    return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
-
-
 def _compiled_lstm_gradient(
     by_hidden: Array, by_memory: Array | None, projected: Array, *saved: Array
 ) -> Any:
@@ -124,7 +118,9 @@ def _lstm_gradient_on_gpu(
 
 
 @primitive(
-    _lstm_gradient_rule,
+    lambda by_hidden, by_memory, projected, h, c, kernel, *saved: tuple(
+        Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel)
+    ),
     semantics=COMPOSITE,
     lowering=WHOLE_KERNEL,
     tuned=Tuned(_compiled_lstm_gradient, on_gpu=(_lstm_gradient_on_gpu,)),
@@ -282,26 +278,18 @@ def _compiled_gru_gradient(
     return _on_floats(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
 
 
-def _gru_gradient_on_gpu(
-    xp: ArrayModule,
-    by_hidden: Array,
-    projected: Array,
-    h: Array,
-    kernel: Array,
-    bias: Array | None,
-    hidden: Array,
-    gates: Array,
-    *,
-    reset_after: bool = True,
-) -> Any:
-    return recurrent_gpu.gru_gradient(xp, by_hidden, h, kernel, hidden, gates, reset_after)
-
-
 @primitive(
     _gru_gradient_rule,
     semantics=COMPOSITE,
     lowering=WHOLE_KERNEL,
-    tuned=Tuned(_compiled_gru_gradient, on_gpu=(_gru_gradient_on_gpu,)),
+    tuned=Tuned(
+        _compiled_gru_gradient,
+        on_gpu=(
+            lambda xp, by_hidden, projected, h, kernel, bias, hidden, gates, *, reset_after=True: (
+                recurrent_gpu.gru_gradient(xp, by_hidden, h, kernel, hidden, gates, reset_after)
+            ),
+        ),
+    ),
 )
 def gru_gradient(
     xp: ArrayModule,

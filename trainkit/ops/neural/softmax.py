@@ -143,13 +143,11 @@ def log_softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> A
     return g - xp.exp(y) * g.sum(axis=axis, keepdims=True)
 
 
-def _log_softmax_bend(h: Tensor, out: Tensor, g: Tensor, y: Tensor, *, axis: Any) -> Tensor:
-    return negative(multiply(multiply(h, exp(y)), total(g, axis=axis, keepdims=True)))
-
-
 log_softmax_gradient.gradients(
     lambda h, out, g, y, *, axis: subtract(h, total(multiply(h, exp(y)), axis=axis, keepdims=True)),
-    _log_softmax_bend,
+    lambda h, out, g, y, *, axis: negative(
+        multiply(multiply(h, exp(y)), total(g, axis=axis, keepdims=True))
+    ),
 )
 _log_softmax.gradients(lambda g, y, x, *, axis: log_softmax_gradient(g, y, axis=axis))
 

@@ -614,12 +614,6 @@ def _draw_kept(
     return mask.reshape(dims), new
 
 
-def _kept_rule(
-    state: Spec, *sizes: Any, shape: tuple[int | None, ...], rate: float, rows: Any = None
-) -> Any:
-    return Spec(shape, "bool"), Spec(state.shape, state.dtype)
-
-
 def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
     dims = filled(shape, sizes)
     draws = random_gpu.mask(xp, state, count_of(dims), _limit(rate), np.False_, np.True_)
@@ -627,7 +621,10 @@ def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate:
 
 
 @primitive(
-    _kept_rule,
+    lambda state, *sizes, shape, rate, rows=None: (
+        Spec(shape, "bool"),
+        Spec(state.shape, state.dtype),
+    ),
     semantics=RANDOM,
     tuned=Tuned(on_gpu=(_of_all(_kept_on_gpu),)),
     direct=Direct("kept"),

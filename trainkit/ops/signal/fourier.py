@@ -97,10 +97,6 @@ def _half(n: int | None) -> int | None:
     return None if n is None else n // 2 + 1
 
 
-def _rfft_rule(x: Spec) -> Spec:
-    return Spec((*x.shape[:-1], _half(x.shape[-1])), complex_dtype(x.dtype))
-
-
 def _half_weights(n: int, middle: float, dtype: Any) -> Any:
     """`middle` for the elements that stand for two of the whole spectrum, 1 for the others."""
     weights = np.full(n // 2 + 1, middle, dtype)
@@ -115,15 +111,11 @@ def _weights_on(xp: ArrayModule, n: int, middle: float, dtype: Any) -> Array:
     return on_device(xp, key, lambda: _half_weights(n, middle, dtype))
 
 
-def _compiled_rfft(x: Array) -> Array | None:
-    return fft_tuned.real_transform(x, 1.0)
-
-
 @primitive(
-    _rfft_rule,
+    lambda x: Spec((*x.shape[:-1], _half(x.shape[-1])), complex_dtype(x.dtype)),
     name="rfft",
     semantics=LAST_AXES,
-    tuned=Tuned(_compiled_rfft, fewest=fft_tuned.FEWEST),
+    tuned=Tuned(lambda x: fft_tuned.real_transform(x, 1.0), fewest=fft_tuned.FEWEST),
 )
 def _rfft(xp: ArrayModule, x: Array) -> Array:
     """The transform over the last axis of a real tensor, without the half that repeats."""
@@ -134,17 +126,15 @@ def _whole(n: int | None) -> int | None:
     return None if n is None else 2 * (n - 1)
 
 
-def _irfft_rule(x: Spec, *, n: int | None) -> Spec:
-    return Spec((*x.shape[:-1], _whole(x.shape[-1]) if n is None else n), x.dtype.real_dtype)
-
-
 def _compiled_irfft(x: Array, *, n: int | None) -> Array | None:
     n = _whole(x.shape[-1]) if n is None else n
     return fft_tuned.inverse_real_transform(x, n, 2 / n) if n else None
 
 
 @primitive(
-    _irfft_rule,
+    lambda x, *, n: Spec(
+        (*x.shape[:-1], _whole(x.shape[-1]) if n is None else n), x.dtype.real_dtype
+    ),
     name="irfft",
     semantics=LAST_AXES,
     tuned=Tuned(_compiled_irfft, fewest=fft_tuned.FEWEST),

@@ -31,10 +31,6 @@ def _sum_of_cosines(factors: tuple[float, ...], n: int) -> Array:
     return sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(factors))
 
 
-def _bartlett(n: int) -> Array:
-    return 1 - abs(2 * np.arange(n) / (n - 1) - 1)
-
-
 def _barthann(n: int) -> Array:
     away = abs(np.arange(n) / (n - 1) - 0.5)
     return 0.62 - 0.48 * away + 0.38 * np.cos(2 * np.pi * away)
@@ -45,10 +41,6 @@ def _bohman(n: int) -> Array:
     bell = (1 - away) * np.cos(np.pi * away) + np.sin(np.pi * away) / np.pi
     bell[[0, -1]] = 0
     return bell
-
-
-def _cosine(n: int) -> Array:
-    return np.sin(np.pi / n * (np.arange(n) + 0.5))
 
 
 def _lanczos(n: int) -> Array:
@@ -73,10 +65,10 @@ def _tukey(n: int) -> Array:
 
 
 _SHAPES: dict[str, Callable[[int], Array]] = {
-    "bartlett": _bartlett,
+    "bartlett": lambda n: 1 - abs(2 * np.arange(n) / (n - 1) - 1),
     "barthann": _barthann,
     "bohman": _bohman,
-    "cosine": _cosine,
+    "cosine": lambda n: np.sin(np.pi / n * (np.arange(n) + 0.5)),
     "lanczos": _lanczos,
     "parzen": _parzen,
     "triang": _triang,
