@@ -315,11 +315,7 @@ class TestCase(unittest.TestCase):
 
 
 def vars_of(record: Any) -> dict[str, Any]:
-    """The fields of a named tuple or a data class, by name.
-
-    Args:
-        record: one of these.
-    """
+    """The fields of a named tuple or a data class, by name."""
     return {name: getattr(record, name) for name in nest.fields_of(record) or ()}
 
 

@@ -183,11 +183,7 @@ class GradientSampler:
 
 
 class LooksAlong(Callback):
-    """Looks at the steps that the first process looks at, in place of its `TensorBoard`.
-
-    Args:
-        sampler: of this process.
-    """
+    """Looks at the steps that the first process looks at, in place of its `TensorBoard`."""
 
     reads_batch_logs = False
     only_rank_0 = True  # like what it stands for, so that all processes agree on what they call

@@ -16,9 +16,6 @@ def whole_state(root: Trackable) -> Iterator[bool]:
 
     Where a strategy keeps the state of optimizers in shares, or has begun to accumulate gradients,
     all processes have to enter it together.
-
-    Args:
-        root: what is to be saved.
     """
     group = started_group()
     if group is None:

@@ -30,9 +30,6 @@ _MOST_UNPACKED = 1 << 40
 def run_model(words: list[str]) -> int:
     """Read arrays, compute, and write or print the results.
 
-    Args:
-        words: the path of the model, and arguments.
-
     Returns:
         The exit status.
 

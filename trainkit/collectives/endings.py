@@ -94,9 +94,6 @@ class Endings:
         """Tell the ranks of this machine that this one is to stop, or that it has.
 
         Where another one has failed, the signal comes from the launcher, which ends all.
-
-        Args:
-            asked: whether a signal has come.
         """
         if FAILED in self._marks_of_others():
             self._mark(FAILED)

@@ -14,11 +14,7 @@ REDUCTIONS = ("SUM", "MAX", "MIN")
 
 
 class Work:
-    """A collective operation under way.
-
-    Args:
-        finish: waits for it and gives its result.
-    """
+    """A collective operation under way."""
 
     def __init__(self, finish: Callable[[], Any]) -> None:
         self._finish: Callable[[], Any] | None = finish
@@ -139,11 +135,7 @@ class ProcessGroup:
         return [value]
 
     def barrier(self, label: str = "") -> None:
-        """Go on once all processes are here.
-
-        Args:
-            label: see `all_reduce`.
-        """
+        """Go on once all processes are here."""
 
     def hear_signal(self, asked: bool) -> None:
         """Let the others know that a signal has asked this process to stop, or that this is over.

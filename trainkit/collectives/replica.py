@@ -94,9 +94,6 @@ class Replica:
     def check_meets(self, label: str) -> None:
         """Refuse what all replicas have to do at the same time, if they don't run so.
 
-        Args:
-            label: what it is, for the message.
-
         Raises:
             UnimplementedError: they run one after the other.
         """

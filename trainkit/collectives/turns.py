@@ -42,9 +42,6 @@ class Turns:
 
     The others are kept for the next call, as libraries keep handles for each thread.
 
-    Args:
-        size: how many there are.
-
     Attributes:
         begun: of each thread the sums that it has begun since all have met for some.
     """
@@ -76,10 +73,6 @@ class Turns:
 
     def run(self, work: Callable[[int], Any], switches: Switches | None = None) -> list[Any]:
         """What `work` gives for the number of each replica.
-
-        Args:
-            work: called in each thread.
-            switches: hears of turns.
 
         Raises:
             BaseException: the first error of a replica, once all have ended.

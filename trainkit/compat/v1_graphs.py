@@ -123,14 +123,7 @@ def get_collection(name: str, scope: str | None = None) -> list[Any]:
 def operation_of(
     variable: Variable, method: str, arguments: tuple[Any, ...], name: str | None
 ) -> SessionOperation:
-    """An operation of the default graph that calls a method of a variable when it is run.
-
-    Args:
-        variable: the variable.
-        method: its name.
-        arguments: tensors of the graph, or values.
-        name: of the operation, the method's by default.
-    """
+    """An operation of the default graph that calls a method of a variable when it is run."""
     operation = change(variable, method, arguments)
     operation.name = name or method
     return operation

@@ -206,10 +206,6 @@ def array_function(program: FlatProgram, xp: Any) -> Callable[..., tuple[Any, ..
     """A function of the arrays, then the scalars of a program, that gives its results.
 
     A result lies in the memory of an operand that nothing reads later, which is in a cache.
-
-    Args:
-        program: what is done.
-        xp: NumPy or CuPy.
     """
     names = [f"x{k}" for k in range(len(program.arrays) + len(program.scalars))]
     head, lines = f"run({', '.join(names)})", []

@@ -84,11 +84,6 @@ def config_scope() -> SafeModeScope:
 def check_outside_file(path: object, owner: str, what: str) -> None:
     """Refuse to open a file that a config names; each argument that is a path asks here first.
 
-    Args:
-        path: the file or folder.
-        owner: the object that would open it.
-        what: what it would read there.
-
     Raises:
         ConfigError: a config is being read, and the safe mode is on.
     """

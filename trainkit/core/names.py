@@ -135,11 +135,7 @@ _OF_THE_SOURCE = frozenset({"Any", "Callable", "TYPE_CHECKING", "annotations", "
 
 
 def public_names(namespace: Mapping[str, Any]) -> list[str]:
-    """What users look for in a module.
-
-    Args:
-        namespace: `globals()` of the module.
-    """
+    """What users look for in a module."""
     return sorted(n for n in namespace if not n.startswith("_") and n not in _OF_THE_SOURCE)
 
 

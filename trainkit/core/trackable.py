@@ -90,10 +90,6 @@ def set_silently(owner: Any, **attributes: Any) -> None:
     For what a layer or model keeps for itself, and what nobody but it reads. `__setattr__` would
     make containers of lists and dicts and parts of trackable values, forget the parts that were
     gathered, and let compiled steps look at all settings again.
-
-    Args:
-        owner: the object.
-        **attributes: kept as they are.
     """
     owner.__dict__.update(attributes)
 

@@ -91,12 +91,7 @@ class Caller:
         return element if type(element) is tuple else (element,)
 
     def __call__(self, leaves: Leaves, number: int | None = None) -> Any:
-        """The function's result for one element.
-
-        Args:
-            leaves: of the element.
-            number: of the element in the pass, for draws.
-        """
+        """The function's result for one element."""
         if self._pack is None:
             inner = self.source.template()
             self._pack = structure.packer(inner if self.extra is None else (self.extra, inner))

@@ -152,11 +152,7 @@ class _StageOfRun(threading.local):
 
 
 class IteratorOfRun(DatasetIterator):
-    """An iterator that a function makes while it is traced: each run begins a pass of its own.
-
-    Args:
-        dataset: a `Dataset`.
-    """
+    """An iterator that a function makes while it is traced: each run begins a pass of its own."""
 
     _untracked = DatasetIterator._untracked | {"_run"}
 

@@ -144,11 +144,7 @@ class ElementDraws:
 
 
 class DrawsWhenRun(DrawSource):
-    """Draws where this thread is when they are made, in a graph when it runs.
-
-    Args:
-        seed: an int or `None`.
-    """
+    """Draws where this thread is when they are made, in a graph when it runs."""
 
     def __init__(self, seed: int | None) -> None:
         self.seed = seed

@@ -74,11 +74,7 @@ iterator_get_next.declare(batch=one_by_one("each item takes an element"))
 
 
 class PassStart:
-    """What begins a pass, as a setting of the operation.
-
-    Args:
-        begin: called at each run.
-    """
+    """What begins a pass, as a setting of the operation."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
         self.begin = begin

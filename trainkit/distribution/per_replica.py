@@ -23,12 +23,7 @@ class PerReplica:
 
 
 def of_replica(value: Any, rank: int) -> Any:
-    """`value` with what one replica has in the place of each `PerReplica`.
-
-    Args:
-        value: a nest.
-        rank: the replica's number.
-    """
+    """`value` with what one replica has in the place of each `PerReplica`."""
     return nest.map_structure(lambda x: x.values[rank] if isinstance(x, PerReplica) else x, value)
 
 

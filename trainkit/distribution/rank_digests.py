@@ -131,10 +131,6 @@ def _cell(cell: Any) -> Any:
 def check_settings(group: ProcessGroup, settings: Mapping[str, str]) -> None:
     """Raise in all ranks where settings are not the same in all of them.
 
-    Args:
-        group: the processes.
-        settings: texts by the name of what is set.
-
     Raises:
         StatesDifferError: a setting is another one in some rank; the text shows both.
     """
@@ -166,11 +162,6 @@ def _by_value(values: Sequence[str]) -> str:
 
 def raise_difference(group: ProcessGroup, variables: Mapping[str, Variable], when: str) -> None:
     """Raise in all ranks what differs, where a digest of all variables does.
-
-    Args:
-        group: the processes.
-        variables: those of this rank by name.
-        when: in words.
 
     Raises:
         StatesDifferError: always; the text names ranks and the first variable.

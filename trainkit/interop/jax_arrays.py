@@ -47,10 +47,6 @@ def dtype_of(x: Any, name: str) -> DType:
 def tensor_of(x: Any, name: str) -> Tensor:
     """A tensor on the memory of an array of JAX, in row-major order.
 
-    Args:
-        x: the array.
-        name: of the function, for errors.
-
     Raises:
         InvalidArgumentError: trainkit has no such dtype.
     """

@@ -11,9 +11,6 @@ from trainkit.core.process.requirements import install_command
 def torch_for(name: str) -> Any:
     """The module `torch`.
 
-    Args:
-        name: of what needs it, for the error.
-
     Raises:
         ImportError: PyTorch is not installed; the text has the command.
     """
@@ -23,9 +20,6 @@ def torch_for(name: str) -> Any:
 def jax_for(name: str) -> Any:
     """The module `jax`.
 
-    Args:
-        name: of what needs it, for the error.
-
     Raises:
         ImportError: JAX is not installed; the text has the command.
     """
@@ -34,9 +28,6 @@ def jax_for(name: str) -> Any:
 
 def flax_for(name: str) -> Any:
     """The module `flax.linen`.
-
-    Args:
-        name: of what needs it, for the error.
 
     Raises:
         ImportError: Flax is not installed; the text has the command.

@@ -216,10 +216,6 @@ _DIGITS = set("0123456789abcdef")
 def step_of(record: dict[str, Any], names: list[str]) -> Step:
     """The step of a line.
 
-    Args:
-        record: the object of the line.
-        names: of the metrics.
-
     Raises:
         BadLine: a field is not what the format says.
     """

@@ -84,13 +84,7 @@ class ProgramReplay:
         raise Reached
 
     def note(self, step: Step, batches: Any, roots: dict[str, Any]) -> None:
-        """Give the line of a step to `lines`, with all digests.
-
-        Args:
-            step: without them.
-            batches: what the step was given.
-            roots: what it depends on, by name.
-        """
+        """Give the line of a step to `lines`, with all digests."""
         assert self.lines is not None
         state = StateDigests({**roots, "random": global_generator()})
         random, weights, slots = (state.digest(part) for part in ("random", "weights", "slots"))

@@ -228,11 +228,7 @@ class RunLog:
         return 0 if self.reader is None else self.reader.step
 
     def catch_up(self, batch: Any) -> None:
-        """Do what is due after the step that was appended last: digests, writing, a checkpoint.
-
-        Args:
-            batch: what the step was given.
-        """
+        """Do what is due after the step that was appended last: digests, writing, a checkpoint."""
         now, step = self.waiting[-1][:2]
         has_digests = not (step % self.batch_cadence.every and step % self.state_cadence.every)
         if has_digests:

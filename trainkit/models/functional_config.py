@@ -20,13 +20,7 @@ _Key = tuple[str, int]
 
 
 def graph_config(graph: FunctionalGraph, name: str, trainable: bool) -> dict[str, Any]:
-    """The graph as plain values.
-
-    Args:
-        graph: what lies between the inputs and outputs.
-        name: of the model.
-        trainable: whether it is trained.
-    """
+    """The graph as plain values."""
     calls: dict[int, list[CallNode]] = {}
     for node in graph.nodes:
         calls.setdefault(id(node.operation), []).append(node)

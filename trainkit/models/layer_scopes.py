@@ -63,11 +63,7 @@ def _scope(layer: Any) -> Callable[..., Any]:
 
 
 def _shorten_names(graph: Any) -> None:
-    """Number the names within each scope, and not over the whole graph: `dense_1/kernel`.
-
-    Args:
-        graph: which was traced within `layer_scopes`.
-    """
+    """Number the names within each scope, and not over the whole graph: `dense_1/kernel`."""
     used_names = set()
     for node in graph.nodes:
         scope, slash, last = node.name.rpartition("/")

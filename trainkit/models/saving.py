@@ -315,10 +315,6 @@ def _shelf(archive: Archive, fd: int) -> Shelf:
 def make_model(config: dict[str, Any], source: str) -> Any:
     """The model that the config in a file describes, without its weights.
 
-    Args:
-        config: what `model_config` gave.
-        source: the file, for errors.
-
     Raises:
         CheckpointError: no model can be made of it.
     """

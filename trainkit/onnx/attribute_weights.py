@@ -20,9 +20,6 @@ WEIGHTS = {
 def weights_of_attributes(graph: ImportedGraph) -> None:
     """Put such attributes among the constants of a graph, as further inputs of their nodes.
 
-    Args:
-        graph: of the file; it is changed.
-
     Raises:
         InvalidArgumentError: an attribute is no list of numbers.
     """

@@ -86,13 +86,7 @@ class ImportedGraph:
 
 
 class ProtoReader:
-    """Makes records of the graphs of one file.
-
-    Args:
-        model: its `ModelProto`.
-        folder: of external data.
-        file: the name for errors.
-    """
+    """Makes records of the graphs of one file."""
 
     def __init__(self, model: Any, folder: str, file: str) -> None:
         self._folder, self._file = ExternalFolder(folder), file
@@ -103,10 +97,6 @@ class ProtoReader:
 
     def graph(self, message: Any, known: Iterable[str] = ()) -> ImportedGraph:
         """The record of a `GraphProto`.
-
-        Args:
-            message: to read.
-            known: names of values of the graphs around it.
 
         Raises:
             DataLossError: it is no graph: a name is made twice, or used before it is made.
@@ -329,12 +319,7 @@ def _note_last_uses(nodes: list[ImportedNode], needed: set[str]) -> None:
 
 
 def part_for(graph: ImportedGraph, outputs: Iterable[str]) -> ImportedGraph:
-    """What of a graph these values need, with the inputs among it.
-
-    Args:
-        graph: of a file.
-        outputs: names of values in it.
-    """
+    """What of a graph these values need, with the inputs among it."""
     needed = set(outputs)
     nodes: list[ImportedNode] = []
     for node in reversed(graph.nodes):

@@ -25,9 +25,6 @@ _LONGEST_NUMBER = 10  # bytes
 def read_model(path: str | os.PathLike[str]) -> tuple[Any, str]:
     """The `ModelProto` of a file, and the name of the file for errors.
 
-    Args:
-        path: of a regular file.
-
     Raises:
         NotFoundError: there is no such file.
         InvalidArgumentError: it is no regular file, or has more than 2 GB.
@@ -47,10 +44,6 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, str]:
 
 def parsed_model(data: bytes, label: str) -> Any:
     """The `ModelProto` in these bytes.
-
-    Args:
-        data: of a file.
-        label: of the file, for errors.
 
     Raises:
         DataLossError: they are none, or ask for more than the bounds.

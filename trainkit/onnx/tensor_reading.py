@@ -41,10 +41,6 @@ _BITS = 8
 def dtype_name(number: int, what: str) -> str:
     """trainkit's name of the element type with this number.
 
-    Args:
-        number: ONNX's.
-        what: has it, for the error.
-
     Raises:
         UnimplementedError: there is none.
     """
@@ -60,11 +56,6 @@ def dtype_name(number: int, what: str) -> str:
 
 def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
     """The array in a `TensorProto` of a file that nobody vouches for; it may not be written to.
-
-    Args:
-        message: of any tensor.
-        folder: that of the file.
-        file: its name for errors.
 
     Raises:
         UnimplementedError: its element type is not supported.
@@ -145,11 +136,6 @@ class ExternalFolder:
 
     def read(self, entries: Iterable[Any], size: int, what: str) -> bytes:
         """The bytes of a tensor.
-
-        Args:
-            entries: keys and values that say where they lie.
-            size: how many the tensor has.
-            what: the tensor, for errors.
 
         Raises:
             DataLossError: there are not as many, they are not inside the folder, or the tensors of

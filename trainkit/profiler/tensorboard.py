@@ -24,11 +24,6 @@ MOST_ROWS = 100
 def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 0) -> str:
     """Write a profile's event file, and its spans for the Profile page and for Perfetto.
 
-    Args:
-        session: has ended.
-        logdir: folder of event files.
-        step: of the summaries.
-
     Returns:
         The path of the trace.
     """

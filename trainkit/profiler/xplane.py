@@ -117,11 +117,6 @@ class _Plane:
 
 
 def xspace(session: Session, host: str) -> bytes:
-    """The serialized message of a session that has ended.
-
-    Args:
-        session: its threads and spans.
-        host: name of the machine.
-    """
+    """The serialized message of a session that has ended."""
     began = time.time_ns() - (time.perf_counter_ns() - session.start)
     return message_field(1, _Plane(session, began).message) + _text(4, host)

@@ -65,12 +65,7 @@ def find_layers_in_block(block: Any) -> dict[str, Any]:
 
 @contextmanager
 def watched_calls(layers: dict[str, Any], note: Callable[[str, Any], None]) -> Iterator[None]:
-    """Context in which `note(name, inputs)` hears of each call of the layers.
-
-    Args:
-        layers: them by name.
-        note: is given the first argument of the call.
-    """
+    """Context in which `note(name, inputs)` hears of each call of the layers."""
 
     def call_hooked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def hook(*args: Any, **kwargs: Any) -> Any:

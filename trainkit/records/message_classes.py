@@ -11,10 +11,6 @@ def message_classes(description: Any, *names: str) -> tuple[Any, ...]:
     """The classes of some messages, in a pool of their own.
 
     So they live beside those of the same package that another library in the process has.
-
-    Args:
-        description: a `FileDescriptorProto`.
-        *names: of messages in it.
     """
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(description.SerializeToString())

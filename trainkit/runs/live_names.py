@@ -39,10 +39,6 @@ def drop_inputs(model: Any, described: Any) -> Any:
     """Take off the `Input` that a config puts in front of a stack that was built without one.
 
     Paths in checkpoints count it.
-
-    Args:
-        model: made of its config.
-        described: what the header says of the model.
     """
     names = _listed_names(described)
     for stack in [model, *model._flatten_layers(include_self=False)] if names else []:

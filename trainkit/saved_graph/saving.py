@@ -95,12 +95,6 @@ def concrete_function(
 ) -> ConcreteFunction:
     """The one trace of a function that is to be stored.
 
-    Args:
-        function: a `tk.function` or a concrete one.
-        args: what to trace it for.
-        kwargs: the same by name.
-        of: who asks, for errors.
-
     Raises:
         TypeError: `function` is neither, or is concrete and arguments are given.
         InvalidArgumentError: it has no trace or several, and no arguments were given.

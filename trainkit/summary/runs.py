@@ -102,13 +102,7 @@ def _fill_plugin_text(value: Any, data: np.ndarray, plugin: str) -> None:
 
 
 def run_graphs(name: str, graphs: Sequence[Any], step: Any) -> bool:
-    """Record graphs of functions, which the page Graphs shows together under `name`.
-
-    Args:
-        name: name of the whole.
-        graphs: objects with `as_graph_def()`.
-        step: the step.
-    """
+    """Record graphs of functions, which the page Graphs shows together under `name`."""
     writer = current_writer()
     if writer is None:
         return False

@@ -73,10 +73,6 @@ class FlattenedInputs:
     def sizes_of(self, path: str, layer: Any) -> Shape | None:
         """The sizes of the images that a `Dense` takes flattened, None if it takes none.
 
-        Args:
-            path: of the layer in the model.
-            layer: the layer.
-
         Raises:
             InvalidArgumentError: the sizes that were given are not those of its kernel.
         """
@@ -142,11 +138,7 @@ def _may_flatten_by_a_function(parts: Sequence[Any]) -> bool:
 
 
 class SymbolicGraph:
-    """What feeds what in the functional and sequential models of a tree, through nested ones.
-
-    Args:
-        model: the root of the tree.
-    """
+    """What feeds what in the functional and sequential models of a tree, through nested ones."""
 
     def __init__(self, model: Trackable) -> None:
         self._outer: dict[int, Any] = {}  # what an input of a nested model stands for

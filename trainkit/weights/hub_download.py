@@ -14,11 +14,7 @@ _PATTERNS = ("*.json", "*.safetensors", "*.bin", "*.h5", "*.md", "assets/*")
 
 
 def is_hub_address(path: Any) -> bool:
-    """Whether a path is the address of a folder on the Hub.
-
-    Args:
-        path: anything.
-    """
+    """Whether a path is the address of a folder on the Hub."""
     return isinstance(path, str) and path.startswith(SCHEME)
 
 

@@ -250,11 +250,7 @@ def slot_as_it_is(variable: Variable, param: str, shape: Shape | None = None) ->
 
 
 def own_form(forms: Sequence[Sequence[Slot]]) -> list[Slot]:
-    """The form of files that Keras has written: variables as they are, by their names.
-
-    Args:
-        forms: of PyTorch, whose variables are meant.
-    """
+    """The form of files that Keras has written: variables as they are, by their names."""
     slots = [slot_as_it_is(slot.variable, slot.variable.name) for slot in forms[0]]
     return slots if len({slot.params for slot in slots}) == len(slots) else []
 

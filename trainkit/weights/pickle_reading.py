@@ -34,11 +34,7 @@ class UnknownNameError(PickleError):
 
 
 class PlainObject:
-    """A thing that the file describes and that is of no use here: a device, a NumPy number.
-
-    Args:
-        kind: what it is, for reports.
-    """
+    """A thing that the file describes and that is of no use here: a device, a NumPy number."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

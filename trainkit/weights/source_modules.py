@@ -57,23 +57,13 @@ class SourceModule:
         return "output" if self.is_output else role_of(self.name)
 
     def add(self, param: str, name: str, shape: Shape) -> None:
-        """Take an array.
-
-        Args:
-            param: its name in the module.
-            name: its name in the file.
-            shape: its shape.
-        """
+        """Take an array."""
         self.names[param] = name
         self.shapes[param] = shape
 
 
 def role_of(name: str) -> str | None:
-    """What projection of an attention a module or layer is, by the last part of its name.
-
-    Args:
-        name: with dots or slashes.
-    """
+    """What projection of an attention a module or layer is, by the last part of its name."""
     return _ROLES.get(last_part(name))
 
 
@@ -83,9 +73,6 @@ def modules_of(shapes: Mapping[str, Shape]) -> dict[str, SourceModule]:
     What a multi-head attention has in its part `out_proj` belongs to it, and a recurrent module of
     several layers and directions is as many: `lstm.weight_ih_l0` and `lstm.weight_ih_l1`. The gates
     of a recurrent cell of Flax are one: `LSTMCell_0` has the parameter `ii/kernel`.
-
-    Args:
-        shapes: of arrays by their names in the file.
     """
     attentions = {
         name.rpartition(".")[0] for name in shapes if name.rpartition(".")[2] in _ATTENTION

@@ -391,12 +391,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def fits_pattern(pattern: str, name: str) -> bool:
-    """Whether a name is as a pattern says, in which `*` stands for any text.
-
-    Args:
-        pattern: of the caller.
-        name: in the file or the model.
-    """
+    """Whether a name is as a pattern says, in which `*` stands for any text."""
     return _expression(pattern).fullmatch(name) is not None
 
 

@@ -76,9 +76,6 @@ class EarlySync:
 
     Not for use inside of HDF5's calls: these hold a lock that another thread may want when it
     collects garbage, and must not wait for one.
-
-    Args:
-        fd: the file that is written.
     """
 
     def __init__(self, fd: int) -> None:

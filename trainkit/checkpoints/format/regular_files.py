@@ -17,10 +17,6 @@ FLOOR = 1 << 24
 def open_regular(path: str | os.PathLike[str], kind: str = "file") -> int:
     """The descriptor of a regular file, for reading; a pipe or a device might never end.
 
-    Args:
-        path: the file.
-        kind: what it should be, for the error.
-
     Raises:
         NotFoundError: there is no such file.
         CheckpointError: it can't be opened, or is no regular file.
@@ -35,10 +31,6 @@ def opened_regular(path: str | os.PathLike[str], kind: str = "file") -> IO[bytes
 
 class ZipArchive(zipfile.ZipFile):
     """The zip archive in a regular file.
-
-    Args:
-        path: the file.
-        kind: what it should be, for errors.
 
     Raises:
         NotFoundError: there is no such file.

@@ -177,12 +177,7 @@ def _bytes_of(entry: Any) -> int:
 
 
 class Shelf:
-    """The values of one file, or of several as one.
-
-    Args:
-        name: what errors call it.
-        files: open.
-    """
+    """The values of one file, or of several as one."""
 
     def __init__(self, name: str, files: list[SavedFile]) -> None:
         self.name = name

@@ -53,10 +53,6 @@ def loaded_json(body: bytes) -> Any:
 def array_of_json(name: str, value: Any) -> Any:
     """Nested lists of numbers as an array.
 
-    Args:
-        name: of the input, for errors.
-        value: from JSON.
-
     Raises:
         BodyError: rows differ in length, or something is no number.
     """

@@ -53,11 +53,6 @@ class ModelWorker:
     ) -> Any:
         """The result of a function.
 
-        Args:
-            function: what to call.
-            arguments: of it.
-            seconds: how long to wait for it.
-
         Raises:
             BusyError: it has not begun.
             UnfinishedError: it has not ended.

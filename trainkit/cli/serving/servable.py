@@ -43,9 +43,6 @@ class Servable:
     def read(cls, path: str | os.PathLike[str]) -> Servable:
         """Read a saved graph (HDF5), a saved model (a folder) or a `.keras` file.
 
-        Args:
-            path: the file or folder.
-
         Raises:
             NotFoundError: there is nothing.
             CheckpointError: it is damaged, or none of these.
@@ -104,11 +101,6 @@ def described(spec: Any) -> str:
 
 def fitting(name: str, array: Any, spec: Any) -> Any:
     """An array as the dtype that an input has, if nothing is lost that the dtype says.
-
-    Args:
-        name: of the input.
-        array: a NumPy array of numbers.
-        spec: what the input takes.
 
     Raises:
         InputError: the dtype or shape does not fit; the text has both.

@@ -84,11 +84,6 @@ class StepTrace(ShapeTrace):
 class StepProgram:
     """Steps as calls of their kernels.
 
-    Args:
-        inputs: the symbols that arrays come in for.
-        steps: what is done with them.
-        results: symbols or tensors.
-
     Calling it with a list of NumPy arrays, which it lengthens, gives the list of result arrays.
     """
 

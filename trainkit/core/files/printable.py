@@ -35,9 +35,6 @@ def printable(text: object, layout: str = _LAYOUT) -> str:
 def printable_line(text: object) -> str:
     r"""The same for what stands in a line or a cell of a table: line ends and tabs go, too.
 
-    Args:
-        text: what is shown, by `str`.
-
     Example:
         >>> print(printable_line("first\nsecond"))
         first\nsecond

@@ -16,11 +16,7 @@ from trainkit.core.process import garbage
 
 
 class DeferredModule:
-    """Stands for a module: its functions and classes import it when they are called.
-
-    Args:
-        name: of the module.
-    """
+    """Stands for a module: its functions and classes import it when they are called."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,12 +33,7 @@ class DeferredModule:
 
 
 class DeferredFunction:
-    """A function or class of a module that is imported at the first call.
-
-    Args:
-        module: stands for the module.
-        name: of the function.
-    """
+    """A function or class of a module that is imported at the first call."""
 
     __slots__ = ("__name__", "_module", "_run")
 

@@ -11,10 +11,6 @@ from trainkit.core.process.requirements import install_command
 def matplotlib(part: str, op: str) -> Any:
     """A module of matplotlib, such as `"pyplot"`.
 
-    Args:
-        part: its name.
-        op: what draws, for the error.
-
     Raises:
         ImportError: matplotlib is not installed; the extra `plots` brings it.
     """

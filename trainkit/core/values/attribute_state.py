@@ -52,12 +52,7 @@ CHANGES = SettingChanges()
 
 
 def texts_of(owner: Any, without: Iterable[str] = ()) -> dict[str, str]:
-    """The attributes of an object that can be written down, as texts by name.
-
-    Args:
-        owner: any object.
-        without: names to leave out.
-    """
+    """The attributes of an object that can be written down, as texts by name."""
     texts: dict[str, str] = {}
     for name, value in vars(owner).items():
         if name in without:

@@ -63,12 +63,7 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Html:
 
 
 def tensor_html(array: Any, device: str) -> Html:
-    """Shape, dtype and device of an array of NumPy, a picture of its values, and these.
-
-    Args:
-        array: numbers, or objects for texts.
-        device: where the tensor is.
-    """
+    """Shape, dtype and device of an array of NumPy, a picture of its values, and these."""
     dtype = "string" if array.dtype == object else array.dtype.name
     facts = [("shape", array.shape), ("dtype", dtype), ("device", device), *_range_of(array)]
     line = joined(tag("span", f"{name} ", tag("b", value), "  ") for name, value in facts)

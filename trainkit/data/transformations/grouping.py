@@ -278,12 +278,7 @@ class GroupByWindowStage(Piped):
 
 
 class IgnoreErrorsNode(SameElements):
-    """Elements whose making fails are left out.
-
-    Args:
-        source: gives the elements.
-        tell: called with each error.
-    """
+    """Elements whose making fails are left out."""
 
     title = "IgnoreErrors"
 

@@ -117,11 +117,7 @@ class MapStage(Piped):
 
 
 class ElementNumbers:
-    """The numbers of elements whose function may draw, for which they stand.
-
-    Args:
-        node: the step that calls the function.
-    """
+    """The numbers of elements whose function may draw, for which they stand."""
 
     def __init__(self, node: MapNode) -> None:
         self.node = node

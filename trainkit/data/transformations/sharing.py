@@ -148,13 +148,7 @@ def cut(whole: Leaves, position: tuple[int, int, int]) -> Leaves:
 
 
 class ShareNode(SameElements):
-    """Whole batches of any pipeline, cut: each replica makes all of them.
-
-    Args:
-        source: gives batches.
-        replicas: how many there are.
-        index: which one this is.
-    """
+    """Whole batches of any pipeline, cut: each replica makes all of them."""
 
     title = "Share"
 

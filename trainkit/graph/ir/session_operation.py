@@ -82,12 +82,7 @@ class HandBuilt:
         assignment(variable, value).belong_to([value])
 
     def keep(self, variable: Any, initial_value: Any) -> None:
-        """Take note of a variable that is made in the graph, or by a layer that it calls.
-
-        Args:
-            variable: the variable.
-            initial_value: a tensor of the graph, or one with values.
-        """
+        """Take note of a variable that is made in the graph, or by a layer that it calls."""
         self.variables[id(variable)] = variable
         if variable._initializer is None:
             variable._initializer = initializer_of(variable, initial_value)
@@ -219,13 +214,7 @@ def assignment(variable: Any, value: Any, name: str = "assign") -> SessionOperat
 
 
 def change(variable: Any, method: str, arguments: Sequence[Any]) -> SessionOperation:
-    """An operation that calls a method of a variable on values.
-
-    Args:
-        variable: what is changed.
-        method: its name.
-        arguments: tensors of the graph, or values.
-    """
+    """An operation that calls a method of a variable on values."""
     positions = [i for i, x in enumerate(arguments) if _is_symbolic(x)]
 
     def act(values: list[Any]) -> Any:

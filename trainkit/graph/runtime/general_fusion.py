@@ -100,11 +100,7 @@ class Sizes:
 
 
 class GeneralFusion:
-    """Makes fused graphs, each for sizes like those of a call.
-
-    Args:
-        graph: of unknown sizes; stays as it is.
-    """
+    """Makes fused graphs, each for sizes like those of a call."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

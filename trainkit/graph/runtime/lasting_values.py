@@ -41,11 +41,7 @@ _SEMANTICS = Semantics(
 
 
 class LastingValues:
-    """The results of a graph of weights, for those that it last was called with.
-
-    Args:
-        graph: of the weights as inputs.
-    """
+    """The results of a graph of weights, for those that it last was called with."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -129,13 +125,7 @@ def _is_large_cast(node: Node) -> bool:
 
 
 class _Divider:
-    """Puts one node in the place of the first that lasts, and leaves out the others.
-
-    Args:
-        graph: what is divided.
-        nodes: those of it that are needed.
-        lasting: those whose values last.
-    """
+    """Puts one node in the place of the first that lasts, and leaves out the others."""
 
     def __init__(self, graph: Graph, nodes: list[Node], lasting: set[Node]) -> None:
         self._lasting = lasting

@@ -50,11 +50,7 @@ row, and their `shape`; or `filled`, that number as an array, and the unknown `s
 
 
 class ValuesOfSizes(dict[Any, tuple[Array, ...]]):
-    """Arrays by the sizes that they follow from; nobody may write to them.
-
-    Args:
-        compute: function of the sizes.
-    """
+    """Arrays by the sizes that they follow from; nobody may write to them."""
 
     def __init__(self, compute: Callable[..., tuple[Array, ...]]) -> None:
         super().__init__()

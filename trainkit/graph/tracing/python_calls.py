@@ -80,13 +80,7 @@ def leave_trace() -> None:
 
 
 def run_around_replicas(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """What a function gives that calls replicas, run as Python.
-
-    Args:
-        function: of the user.
-        args: its arguments.
-        kwargs: the same by name.
-    """
+    """What a function gives that calls replicas, run as Python."""
     _HERE.running += 1
     try:
         return function(*args, **kwargs)

@@ -35,14 +35,7 @@ _RUN_NANOSECONDS = 6.0
 
 
 def serves(w: Windows, batch: int, channels: int, filters: int) -> bool:
-    """Whether products of windows take less time than direct sums; for one group.
-
-    Args:
-        w: the windows.
-        batch: how many images.
-        channels: of the images.
-        filters: what is made of a window.
-    """
+    """Whether products of windows take less time than direct sums; for one group."""
     if not bfloat16_pairs.has_bfloat16_pairs() or not batch:
         return False
     if filters < block_columns():  # much of the tiles of products is empty

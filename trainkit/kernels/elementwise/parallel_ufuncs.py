@@ -205,11 +205,7 @@ def _library_name(text: str) -> str:
 
 
 def library_ufuncs(machine: str = "") -> str:
-    """The module as a part of a library, by names that belong to one text.
-
-    Args:
-        machine: as for `pool_text`.
-    """
+    """The module as a part of a library, by names that belong to one text."""
     text = _text()
     pool = f"@{library_prefix(pool_text(machine))}run"
     return text.replace("@pool_run", pool).replace("@wide", f"@{_library_name(text)}")

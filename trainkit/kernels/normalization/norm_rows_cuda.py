@@ -333,12 +333,7 @@ def moments(
 
 
 def parameters_of(x: Array, *parameters: Array | None) -> Any:
-    """The dtype of scale and offset: that of `x`, or the one computed in; `None` for others.
-
-    Args:
-        x: what is normalized.
-        parameters: those that there are.
-    """
+    """The dtype of scale and offset: that of `x`, or the one computed in; `None` for others."""
     dtypes = {a.dtype for a in parameters if a is not None} or {x.dtype}
     if len(dtypes) > 1 or not dtypes <= {x.dtype, np.dtype(computed_in(x.dtype))}:
         return None

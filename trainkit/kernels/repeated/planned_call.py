@@ -102,9 +102,6 @@ class PlannedCall:
 
     Attributes:
         strips: what holds the weights, `None` where each call brings them.
-
-    Args:
-        plan: the plan.
     """
 
     __slots__ = ("_plan", "strips")
@@ -211,11 +208,7 @@ class RepeatedCalls:
 
 
 class Repeating:
-    """`repeat_call` in Python.
-
-    Args:
-        otherwise: what is done where no call serves.
-    """
+    """`repeat_call` in Python."""
 
     __slots__ = ("_calls", "_otherwise")
 

@@ -300,12 +300,7 @@ def _steps_between(query: Any, value: Any) -> Any:
 
 
 def _formulas(rank: int, axes: tuple[int, ...]) -> tuple[str, str]:
-    """The einsum formulas of scores and outputs for (batch..., attended..., heads, size).
-
-    Args:
-        rank: of a projected query.
-        axes: those of the attended steps.
-    """
+    """The einsum formulas of scores and outputs for (batch..., attended..., heads, size)."""
     target = "abcdefghijklm"[:rank]
     letters = iter("nopqrstuvwxyz")
     source = "".join(

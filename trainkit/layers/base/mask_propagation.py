@@ -30,11 +30,6 @@ def filled_in(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
     As in Keras an argument `mask` gets the masks of the one argument that holds tensors; where
     several do, `query_mask` gets those of `query`.
-
-    Args:
-        facts: the `CallSpec` of the layer's class.
-        args: of the call.
-        kwargs: of the call.
     """
     arguments = facts.by_name(args, kwargs)
     holders = [name for name, value in arguments.items() if _is_tensors(value)]

@@ -23,12 +23,7 @@ _OPEN = _Open()
 
 
 class WeightBudget:
-    """Context in which weights may be made up to so many bytes in all.
-
-    Args:
-        max_bytes: all that may be taken.
-        source: the file that the error names.
-    """
+    """Context in which weights may be made up to so many bytes in all."""
 
     def __init__(self, max_bytes: int, source: str) -> None:
         self.max_bytes = self.left = max_bytes
@@ -58,13 +53,6 @@ class WeightBudget:
 
 
 def spend(owner: Any, label: str, sizes: tuple[int, ...], dtype: Any) -> None:
-    """Take a weight that is going to be made into account, where a `WeightBudget` is open.
-
-    Args:
-        owner: the layer or metric that makes it.
-        label: its name.
-        sizes: its shape.
-        dtype: its element type.
-    """
+    """Take a weight that is going to be made into account, where a `WeightBudget` is open."""
     if _OPEN.budget is not None:
         _OPEN.budget.spend(owner, label, sizes, dtype)

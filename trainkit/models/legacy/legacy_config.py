@@ -60,9 +60,6 @@ def is_legacy(config: Any) -> bool:
 def modern(x: Any) -> Any:
     """A config, and all configs in it, with the arguments and calls of today.
 
-    Args:
-        x: any part of a config; it stays as it is.
-
     Raises:
         ConfigError: an argument that is gone has a value that is not supported.
     """

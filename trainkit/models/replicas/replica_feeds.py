@@ -93,10 +93,6 @@ def _as_it_is(x: Any) -> Any:
 class DividedFeed(IterableFeed):
     """Whole batches of a generator or a sequence, of which a replica uses its own rows.
 
-    Args:
-        group: the processes that have a replica each.
-        feed: the feed of whole batches.
-
     Attributes:
         rows: see `DistributedFeed`.
     """
@@ -146,10 +142,6 @@ def own_rows(group: ProcessGroup, batch: Any) -> tuple[Any, GlobalRows]:
 
 def divide_feed(feed: Feed, strategy: Strategy) -> Any:
     """What one replica reads of a feed of whole batches.
-
-    Args:
-        feed: of what `fit` and its like were given.
-        strategy: of several replicas.
 
     Raises:
         InvalidArgumentError: batches have fewer rows than there are replicas, or can't be divided.

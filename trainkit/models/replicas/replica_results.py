@@ -54,12 +54,7 @@ class JoinedLogs:
         return terms
 
     def join(self, logs: Any, sums: Any) -> Any:
-        """The logs of the last replica, with the numbers of all.
-
-        Args:
-            logs: of a replica.
-            sums: of the `terms` of all of them.
-        """
+        """The logs of the last replica, with the numbers of all."""
         if not self._are_of_user and isinstance(logs, dict):
             return self._model.get_metrics_result()
         if not self._names:

@@ -66,12 +66,7 @@ class ReplicaRunner:
     # ------------------------------------------------------------------ before
 
     def begin(self, feed: Any, position: tuple[int, int] = (0, 0)) -> None:
-        """Before the first batch: the processes begin alike.
-
-        Args:
-            feed: gives the batches.
-            position: the epoch and the step to begin with.
-        """
+        """Before the first batch: the processes begin alike."""
         if self.is_of_one_process:
             return  # there is one model and one pipeline
         if self.mode == "train":
@@ -171,9 +166,6 @@ class ReplicaRunner:
 
     def compare(self, epoch: int) -> None:
         """Make sure that all ranks hold the same after an epoch.
-
-        Args:
-            epoch: which one, from 1.
 
         Raises:
             StatesDifferError: they do not.

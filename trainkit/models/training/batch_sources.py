@@ -286,11 +286,6 @@ class OrderedFeed(ArrayFeed):
 
     A pipeline of `tk.data` costs more than a small network takes for a batch, so the arrays are cut
     here; replicas divide the data set that stands for the same batches.
-
-    Args:
-        parts: see `ArrayFeed`; so are the others.
-        batch_size: samples in a batch.
-        steps: batches of an epoch.
     """
 
     _untracked = ArrayFeed._untracked | {"leaves"}

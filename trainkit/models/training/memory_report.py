@@ -92,13 +92,7 @@ def _output_bytes(layer: Any, batch_size: int) -> int:
 
 
 def out_of_memory(model: Any, method: str, error: MemoryError) -> ResourceExhaustedError:
-    """An error that says which layers hold the memory.
-
-    Args:
-        model: whose step failed.
-        method: the name of the one that was called.
-        error: what the step raised.
-    """
+    """An error that says which layers hold the memory."""
     batch_size = _batch_size(error)
     rows = holdings(model, batch_size or 1, method == "fit")
     where = getattr(error, "_layer_text", "")

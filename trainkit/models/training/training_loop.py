@@ -324,14 +324,7 @@ def on_batch_alone(model: Any, mode: str, batch: Any) -> Any:
 def run_evaluate(
     model: Any, feed: Feed, callbacks: CallbackList, data: str = "the data"
 ) -> dict[str, float]:
-    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch.
-
-    Args:
-        model: compiled.
-        feed: gives the batches.
-        callbacks: hear of each.
-        data: what texts call it.
-    """
+    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch."""
     model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}

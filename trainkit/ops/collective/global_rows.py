@@ -30,10 +30,6 @@ def weight_in_replica() -> float | None:
 def global_batch(x: Any, what: str) -> Any:
     """The rows of all replicas, one after the other, in each of them.
 
-    Args:
-        x: (rows, ...) of this replica.
-        what: who asks for it, for the error.
-
     Returns:
         (rows of all, ...); `x` itself where there is one replica, or rows are not known.
 

@@ -100,10 +100,6 @@ def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) ->
 def count_of(axis: Any, op: str) -> int:
     """How many axes `axis` names.
 
-    Args:
-        axis: int, list of ints, or tensor of them.
-        op: what errors call the caller.
-
     Raises:
         InvalidArgumentError: only its values tell.
     """

@@ -66,13 +66,7 @@ def one_text(x: Any, what: str) -> bytes:
 
 
 def each(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Tensor:
-    """A function of the elements of arrays that broadcast, as a tensor.
-
-    Args:
-        function: of as many elements as there are arrays.
-        dtype: of the result.
-        *arrays: that broadcast.
-    """
+    """A function of the elements of arrays that broadcast, as a tensor."""
     operands = np.broadcast_arrays(*arrays)
     out = np.empty(operands[0].shape, as_dtype(dtype).dtype)
     flat, columns = out.reshape(-1), [a.reshape(-1) for a in operands]
@@ -471,11 +465,7 @@ def reduce_join(
 
 
 def list_spec(a: Bound) -> Spec:
-    """The spec of a list of texts.
-
-    Args:
-        a: the arguments of a call by name.
-    """
+    """The spec of a list of texts."""
     return Spec((None,), "string")
 
 

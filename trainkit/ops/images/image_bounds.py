@@ -87,10 +87,6 @@ def check_pixels(shape: tuple[int, int], frames: int, size: int, what: str) -> N
 def frame_count(image: Any, what: str) -> int:
     """How many images a file has.
 
-    Args:
-        image: of Pillow.
-        what: who asks, for errors.
-
     Raises:
         InvalidArgumentError: the file is damaged.
     """

@@ -16,10 +16,6 @@ Dims = tuple[int | None, ...]
 def parsed(subscripts: str, dims: tuple[Dims, ...]) -> tuple[list[list[str]], str]:
     """The letters of each operand's axes and of the result's.
 
-    Args:
-        subscripts: the formula as the user wrote it.
-        dims: the shapes of the operands.
-
     Returns:
         For each operand a list with a letter for each axis, `""` for an axis of size 1 that
         broadcasts; and the letters of the result.

@@ -35,10 +35,6 @@ class RowDraws:
     """Draws the rows of a replica, and leaves its source where one process would.
 
     Draws that are no row by row, such as orders, are the same in all replicas.
-
-    Args:
-        source: what draws all rows.
-        rows: which of them are wanted, the same.
     """
 
     def __init__(self, source: Any, rows: Any) -> None:
@@ -57,9 +53,6 @@ def rows_for(shape: Any) -> InBlocks | None:
     A draw is for the batch if its first size comes from a tensor with the rows of this replica, or
     from a tensor of sizes: `keras.random.normal((ops.shape(x)[0], 8))`. Written sizes are no batch:
     one process would draw as many.
-
-    Args:
-        shape: of the draw, as the user gave it.
     """
     replica = replicas.among_others() if REPLICAS else None
     if replica is None or replica.rows is None:
@@ -90,9 +83,6 @@ def in_shared_graph(state: Any) -> Any:
     """`state` so that draws from it are made anew for each replica that shares the graph traced.
 
     Otherwise the numbers of a fixed seed would be those of the replica that the graph was made in.
-
-    Args:
-        state: of a seed that is known, a tensor.
     """
     replica = replicas.among_others()
     graph = trace_state.current_trace()

@@ -76,11 +76,7 @@ class _BesideSymbolic:
 
 
 def beside(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """A context in which draws go where `tensor` is.
-
-    Args:
-        tensor: what the numbers are to be used with.
-    """
+    """A context in which draws go where `tensor` is."""
     while isinstance(tensor, BatchedTensor):
         tensor = tensor.stacked
     if type(tensor) is not Tensor:

@@ -29,12 +29,6 @@ def early_joined(
 ) -> list[Any] | None:
     """The gradients of all replicas, whose sums began on the way.
 
-    Args:
-        optimizer: whose step comes next.
-        tape: recorded the loss.
-        loss: tensor.
-        weights: variables.
-
     Returns:
         A tensor or `None` for each; `None` in place of them where nothing would be gained: without
         other replicas at work, in a graph, which does it by itself, or with a single bucket.

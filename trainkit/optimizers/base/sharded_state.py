@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 def owners_of(sizes: Sequence[int], count: int) -> list[int]:
     """Which replica gets each weight: the largest first, to the replica that has least so far.
 
-    Args:
-        sizes: elements of each weight.
-        count: how many replicas there are.
-
     Returns:
         A rank for each weight; loads differ by no more than the largest weight.
     """
@@ -62,10 +58,6 @@ def sharded_state(optimizer: Optimizer) -> ShardedState | None:
 
 class ShardedState:
     """Which replica has the slots of which weight of one optimizer.
-
-    Args:
-        optimizer: whose slots they are.
-        replica: this one.
 
     Raises:
         ValueError: the optimizer averages weights, which takes all slots.

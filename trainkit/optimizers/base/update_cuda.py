@@ -41,9 +41,6 @@ MOST_WEIGHTS = MOST_MEMBERS
 class RuleKernel:
     """`program` on a GPU.
 
-    Args:
-        program: what is done with each element.
-
     Raises:
         Unsupported: there is no text for one of its functions.
     """

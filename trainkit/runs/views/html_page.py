@@ -55,12 +55,7 @@ ul{padding-left:1.2em}pre{white-space:pre-wrap}
 
 
 def write_page(run: JournaledRun, path: str | os.PathLike[str]) -> None:
-    """Write a run as an HTML page of one file, whole or not at all.
-
-    Args:
-        run: it.
-        path: of the file; one that exists is replaced.
-    """
+    """Write a run as an HTML page of one file, whole or not at all."""
     text = page_of(run).encode()
     with AtomicFile(path) as file:
         with open(os.dup(file.fd), "wb") as out:

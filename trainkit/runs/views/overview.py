@@ -58,12 +58,7 @@ def _cells(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def table_lines(listed: list[dict[str, Any]], terminal: Terminal) -> list[str]:
-    """A line for each run, the most telling columns first where there is no room for all.
-
-    Args:
-        listed: what `run_facts` gives of each.
-        terminal: what can be shown.
-    """
+    """A line for each run, the most telling columns first where there is no room for all."""
     rows = [_cells(facts) for facts in listed]
     widths: dict[str, int] = {}
     room = terminal.columns

@@ -77,11 +77,6 @@ class OperationCall:
 def translate(to: GraphBuilder, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
     """Write the nodes of `graph`, and give its results.
 
-    Args:
-        to: writes them.
-        graph: traced and optimised.
-        inputs: one value for each input of the graph.
-
     Raises:
         NoOnnxForm: an operation has no form in ONNX.
     """

@@ -23,9 +23,6 @@ def onnx_form(*names: str) -> Callable[[Rule], Rule]:
     A rule is a function `(to, *inputs, **settings)` of the `GraphBuilder`, a `Value` for each
     tensor, Python numbers and `None` as they are in the graph, and the settings of the call. It
     gives the result, or a tuple of them; dtypes are brought to those of the traced graph behind it.
-
-    Args:
-        *names: of operations, as in the registry.
     """
 
     def attach(rule: Rule) -> Rule:
@@ -40,9 +37,6 @@ def complex_form(*names: str) -> Callable[[Rule], Rule]:
     """Decorates the rule that writes these operations where an input or result is complex.
 
     Such a `Value` has its two parts on the last axis of `parts`.
-
-    Args:
-        *names: of operations, as in the registry.
     """
 
     def attach(rule: Rule) -> Rule:

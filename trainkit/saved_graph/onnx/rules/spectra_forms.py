@@ -20,12 +20,7 @@ _COMPLEX = {real: name for name, real in _REAL.items()}
 
 
 def parts_of(to: GraphBuilder, x: Any) -> Value:
-    """Real and imaginary parts (..., 2) of a value, or number, that may be real.
-
-    Args:
-        to: writes the nodes.
-        x: the value or number.
-    """
+    """Real and imaginary parts (..., 2) of a value, or number, that may be real."""
     if not isinstance(x, Value):
         x = to.known(np.asarray(x, to.call.specs[0].dtype.dtype))
     if x.parts is not None:
@@ -39,11 +34,6 @@ def parts_of(to: GraphBuilder, x: Any) -> Value:
 def stack_parts(to: GraphBuilder, re: Value, im: Value) -> Value:
     """Both parts in one tensor, on a new last axis.
 
-    Args:
-        to: writes the nodes.
-        re: the real parts.
-        im: the imaginary parts.
-
     Raises:
         UnimplementedError: they have several shapes.
     """
@@ -56,23 +46,12 @@ def stack_parts(to: GraphBuilder, re: Value, im: Value) -> Value:
 
 
 def make_complex(to: GraphBuilder, parts: Value) -> Value:
-    """The complex numbers that have these parts.
-
-    Args:
-        to: writes the nodes.
-        parts: floats (..., 2).
-    """
+    """The complex numbers that have these parts."""
     return Value(to, parts.shape[:-1], _COMPLEX[parts.dtype], parts=parts)
 
 
 def part_of(to: GraphBuilder, x: Any, index: int) -> Value:
-    """The real parts, or the imaginary ones.
-
-    Args:
-        to: writes the nodes.
-        x: a value or number, which may be real.
-        index: 0 or 1.
-    """
+    """The real parts, or the imaginary ones."""
     parts = parts_of(to, x)
     position = to.known(np.int64(index))
     return to.op("Gather", parts, position, axis=parts.rank - 1, shape=parts.shape[:-1])
