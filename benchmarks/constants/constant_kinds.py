@@ -52,6 +52,7 @@ OF_NO_MACHINE = {
         kernels/convolution/phases_tuned.py _NARROW
         kernels/convolution/transform_costs.py _COSTS
         kernels/convolution/winograd_tuned.py LEAST_WORK _FEWEST_TILES
+        kernels/embedding/row_gradient.py _ID_NANOSECONDS
         kernels/jit/code_store.py _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST
         optimizers/base/traced_step.py _FEWEST_WEIGHTS

@@ -6,6 +6,7 @@ import pytest
 from tests.compiler.test_flat import RULES, SCALARS, adam, lion, results_of
 from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
+from trainkit.kernels.embedding.row_gradient import PIECES
 from trainkit.kernels.jit import kernel_code, llvm_target
 from trainkit.kernels.jit.llvm_text import LlvmText, text_kernel
 from trainkit.kernels.threads.thread_pool import thread_pool
@@ -99,6 +100,70 @@ def test_functions_that_are_rounded_in_ways_of_their_own_have_no_machine_code():
             return (w - getattr(xp, name)(*[g, g][: 1 + (name == "power")]),)
 
         assert not has_expressions(FlatProgram(rule, 0, 1, np.float32))
+
+
+# ------------------------------------------------------------------ gradients in pieces
+
+
+def pieces_of(ends, arrays):
+    """A gradient whose elements up to each end begin at an array."""
+    rows = [(end, array.ctypes.data) for end, array in zip(ends, arrays, strict=True)]
+    return np.array(rows, np.int64).reshape(-1).view(PIECES)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+@pytest.mark.parametrize(("rule", "n_slots"), RULES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gradient_may_come_in_pieces(rule, n_slots, dtype, parts, rng, calls):
+    members = members_of(rng, [(7,), (WIDE, 2), (5,)], n_slots, dtype)
+    grad, row, zeros = members[1][1], rng.random(40).astype(dtype), np.zeros(WIDE, dtype)
+    grad[...] = 0
+    grad.reshape(-1)[60:100] = grad.reshape(-1)[-40:] = row
+    scalars = tuple(map(dtype, SCALARS))
+    expected = [results_of(rule, buffers, scalars) for buffers in members]
+    grads = [members[0][1].copy(), None, members[2][1].copy()]
+    # two in one place, and one of nothing
+    ends = [60, 60, 100, WIDE, 2 * WIDE - 40, 2 * WIDE]
+    grads[1] = members[1][1] = pieces_of(ends, [zeros, row, row, zeros, zeros, row])
+    pool = thread_pool().run_address if parts > 1 and thread_pool() else 0
+    arrays = [x for buffers in members for x in buffers]
+    assert calls(rule, n_slots, dtype)(pool, parts, scalars, arrays) is True
+    assert_updated(members, expected, grads)
+
+
+PIECES_AMISS = {
+    "too few": lambda x: x[:1].copy(),
+    "beyond the end": lambda x: np.vstack([x, np.add(x, [1, 0])]),
+    "out of order": lambda x: x[::-1].copy(),
+    "below nothing": lambda x: x - [30, 0],
+    "none": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("amiss", PIECES_AMISS)
+def test_pieces_that_do_not_cover_a_weight_leave_all_as_they_were(amiss, rng, calls):
+    members = members_of(rng, [(5,), (3, 7)], 1, np.float32)
+    ends = pieces_of([14, 21], [members[1][1]] * 2).view(np.int64).reshape(-1, 2)
+    members[1][1] = PIECES_AMISS[amiss](ends).reshape(-1).view(PIECES)
+    before = [[x.copy() for x in buffers] for buffers in members]
+    arrays = [x for buffers in members for x in buffers]
+    assert calls(lion, 1, np.float32)(0, 1, SCALARS, arrays) is False
+    for buffers, copies in zip(members, before, strict=True):
+        assert all(x.tobytes() == y.tobytes() for x, y in zip(buffers, copies, strict=True))
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_only_a_gradient_comes_in_pieces(place, rng, calls):
+    (member,) = members_of(rng, [(3, 7)], 1, np.float32)
+    member[place] = pieces_of([21], [member[1]])
+    assert calls(lion, 1, np.float32)(0, 1, SCALARS, member) is False
+
+
+@pytest.mark.parametrize("shape", [(), (2, 1)])
+def test_pieces_are_a_vector(shape, rng, calls):
+    (member,) = members_of(rng, [(3, 7)], 1, np.float32)
+    member[1] = np.zeros(shape, PIECES)
+    assert calls(lion, 1, np.float32)(0, 1, SCALARS, member) is False
 
 
 # ------------------------------------------------------------------ what does not fit

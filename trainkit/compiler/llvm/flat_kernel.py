@@ -7,6 +7,9 @@ not row-major and aligned, not writeable though it is written to, of another dty
 shape of its weight. The work is shared out as if the weights stood behind one another, so a part is
 as many elements as any other, wherever weights begin and end.
 
+A gradient may come in pieces, which lie anywhere: an array of `PIECES`. So a table's gradient, zero
+but for the rows that a batch looked up, is these rows and one short run of zeros for all the rest.
+
 It refers to nothing but Python's C interface, as kernels do that come compiled
 (`kernels/jit/python_entry.py`).
 """
@@ -22,6 +25,7 @@ from trainkit.compiler.llvm.llvm_functions import emitted, is_exact, literal, ty
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.core.cpu.cost_model import CACHE_LINE
 from trainkit.core.dispatch.formulas import NO_UFUNCS
+from trainkit.kernels.embedding.row_gradient import PIECES
 from trainkit.kernels.jit.numpy_inner_loops import (
     DATA,
     DESCR,
@@ -114,9 +118,9 @@ def _elements(program: FlatProgram) -> FunctionBuilder:
 # ------------------------------------------------------------------ a part of the work
 
 _STATE = ("ptr", "ptr", "i64", "i64")
-"""What a part is given, eight bytes each: the numbers, the table, how many weights there are, and
-how many elements they have in all. A row of the table is the addresses of a weight's arrays and the
-number of elements of this weight and of those before it."""
+"""What a part is given, eight bytes each: the numbers, the table, how many rows that has, and how
+many elements there are in all. A row of the table is a weight, or as much of one as a piece of its
+gradient covers: the addresses of its arrays, and the number of elements up to its end."""
 
 
 def _part(program: FlatProgram, elements: str) -> FunctionBuilder:
@@ -174,6 +178,8 @@ def _run(program: FlatProgram, part: str) -> FunctionBuilder:
     count = len(program.scalars) + len(program.numbers)
     numbers = text.line(f"alloca [{max(count, 1)} x {type_of(dtype)}]")
     state, total, size = (text.line(f"alloca {x}") for x in ("[4 x i64]", "i64", "i64"))
+    one, n_rows, piece_start = (text.line("alloca i64") for _ in range(3))
+    single_piece, position = text.line("alloca [2 x i64]"), text.line("alloca ptr")
     arrays = text.line(f"sub i64 %count, {2 + count}")
     _require(text, text.line(f"icmp sge i64 {arrays}, 0"), "unfit")
     members = text.line(f"udiv i64 {arrays}, {width}")
@@ -189,24 +195,45 @@ def _run(program: FlatProgram, part: str) -> FunctionBuilder:
     # once for all: what could not be read is -1 until here, and nothing has been done with it
     raised = text.line("call ptr @PyErr_Occurred()")
     _require(text, text.line(f"icmp eq ptr {raised}, null"), "error")
-    table = text.line(f"call ptr @malloc(i64 {text.line(f'mul i64 {members}, {8 * width + 8}')})")
-    text.store("i64", "0", total)
     array_type = text.load("ptr", f"@{ARRAY_TYPE}")
+    text.store("i64", "1", one)
+    text.store("i64", "0", n_rows)
+
+    def member_objects(i: str) -> list[str]:
+        objects = text.line(f"getelementptr i8, ptr %args, i64 {_times(text, i, 8 * width)}")
+        objects = text.at(objects, 8 * (2 + count))
+        return [text.load("ptr", text.at(objects, 8 * k)) for k in range(width)]
+
+    def count_rows(i: str) -> None:
+        grad = member_objects(i)[1]
+        is_pieces = _is_pieces(text, grad, array_type)
+        counts = text.load("ptr", text.at(grad, SIZES))
+        counts = text.line(f"select i1 {is_pieces}, ptr {counts}, ptr {one}")
+        more = text.load("i64", counts)
+        text.store("i64", text.line(f"add i64 {text.load('i64', n_rows)}, {more}"), n_rows)
+
+    text.loop(members, count_rows, first="0")
+    room = _times(text, text.load("i64", n_rows), 8 * width + 8)
+    table = text.line(f"call ptr @malloc(i64 {room})")
+    text.store("ptr", table, position)
+    text.store("i64", "0", total)
     written = {k for k, _ in program.assignments}
 
     def member(i: str) -> None:
-        row = text.line(f"getelementptr i8, ptr {table}, i64 {_times(text, i, 8 * width + 8)}")
-        objects = text.line(f"getelementptr i8, ptr %args, i64 {_times(text, i, 8 * width)}")
-        objects = text.at(objects, 8 * (2 + count))
-        things = [text.load("ptr", text.at(objects, 8 * k)) for k in range(width)]
+        things = member_objects(i)
+        is_pieces = _is_pieces(text, things[1], array_type)
         for k, thing in enumerate(things):
-            _check_array(text, thing, dtype, array_type, k in written)
-            text.store("ptr", text.load("ptr", text.at(thing, DATA)), text.at(row, 8 * k))
+            _check_array(
+                text, thing, dtype, array_type, k in written, is_pieces if k == 1 else None
+            )
         rank = text.load("i32", text.at(things[0], RANK))
-        for thing in things[1:]:
-            other = text.load("i32", text.at(thing, RANK))
-            _require(text, text.line(f"icmp eq i32 {other}, {rank}"), "misfit")
         shapes = [text.load("ptr", text.at(thing, SIZES)) for thing in things]
+        for k, thing in enumerate(things[1:], 1):
+            other = text.load("i32", text.at(thing, RANK))
+            if k == 1:  # pieces have no shape: they are counted instead
+                other = text.line(f"select i1 {is_pieces}, i32 {rank}, i32 {other}")
+                shapes[1] = text.line(f"select i1 {is_pieces}, ptr {shapes[0]}, ptr {shapes[1]}")
+            _require(text, text.line(f"icmp eq i32 {other}, {rank}"), "misfit")
         text.store("i64", "1", size)
 
         def axis(j: str) -> None:
@@ -219,14 +246,42 @@ def _run(program: FlatProgram, part: str) -> FunctionBuilder:
             text.store("i64", _times(text, text.load("i64", size), sizes[0]), size)
 
         text.loop(text.line(f"zext i32 {rank} to i64"), axis, first="0")
-        end = text.line(f"add i64 {text.load('i64', total)}, {text.load('i64', size)}")
-        text.store("i64", end, total)
-        text.store("i64", end, text.at(row, 8 * width))
+        bases = [text.load("ptr", text.at(thing, DATA)) for thing in things]
+        # a gradient in one array is one piece
+        n_elements, before = text.load("i64", size), text.load("i64", total)
+        text.store("i64", n_elements, single_piece)
+        text.store("ptr", bases[1], text.at(single_piece, 8))
+        pieces = text.line(f"select i1 {is_pieces}, ptr {bases[1]}, ptr {single_piece}")
+        counts = text.load("ptr", text.at(things[1], SIZES))
+        n_pieces = text.load("i64", text.line(f"select i1 {is_pieces}, ptr {counts}, ptr {one}"))
+        text.store("i64", "0", piece_start)
+
+        def piece(j: str) -> None:
+            at = text.line(
+                f"getelementptr i8, ptr {pieces}, i64 {_times(text, j, PIECES.itemsize)}"
+            )
+            first, after = text.load("i64", piece_start), text.load("i64", at)
+            _require(text, text.line(f"icmp ule i64 {first}, {after}"), "misfit")
+            _require(text, text.line(f"icmp ule i64 {after}, {n_elements}"), "misfit")
+            text.store("i64", after, piece_start)
+            row = text.load("ptr", position)
+            for k, base in enumerate(bases):
+                address = text.moved(base, first, dtype.itemsize, dtype)
+                address = text.load("ptr", text.at(at, 8)) if k == 1 else address
+                text.store("ptr", address, text.at(row, 8 * k))
+            end = text.line(f"add i64 {before}, {after}")
+            text.store("i64", end, text.at(row, 8 * width))
+            text.store("ptr", text.at(row, 8 * width + 8), position)
+
+        text.loop(n_pieces, piece, first="0")
+        all_covered = text.line(f"icmp eq i64 {text.load('i64', piece_start)}, {n_elements}")
+        _require(text, all_covered, "misfit")
+        text.store("i64", text.line(f"add i64 {before}, {n_elements}"), total)
 
     text.loop(members, member, first="0")
     elements = text.load("i64", total)
     for i, (kind, value) in enumerate(
-        zip(_STATE, (numbers, table, members, elements), strict=True)
+        zip(_STATE, (numbers, table, text.load("i64", n_rows), elements), strict=True)
     ):
         text.store(kind, value, text.at(state, 8 * i))
     _share_out(text, part, pool, parts, state, elements)
@@ -290,12 +345,31 @@ def _leave(text: FunctionBuilder, completed: int) -> None:
     text.do(f"ret ptr {text.line(f'call ptr @PyBool_FromLong(i64 {completed})')}")
 
 
-def _check_array(
-    text: FunctionBuilder, thing: str, dtype: np.dtype, array_type: str, is_written: bool
-) -> None:
-    """Require an array of a dtype whose elements follow one another."""
+def _is_pieces(text: FunctionBuilder, grad: str, array_type: str) -> str:
+    """Whether a gradient comes in pieces; required is that it is an array, and pieces a vector."""
+    is_array = text.line(f"icmp eq ptr {text.load('ptr', text.at(grad, TYPE))}, {array_type}")
+    _require(text, is_array, "unfit")
+    kind = text.load("i8", text.at(text.load("ptr", text.at(grad, DESCR)), KIND))
+    is_pieces = text.line(f"icmp eq i8 {kind}, {ord(PIECES.kind)}")
+    is_vector = text.line(f"icmp eq i32 {text.load('i32', text.at(grad, RANK))}, 1")
+    _require(text, text.line(f"select i1 {is_pieces}, i1 {is_vector}, i1 true"), "unfit")
+    return is_pieces
 
-    def require(kind: str, x: str, expected: object) -> None:
+
+def _check_array(
+    text: FunctionBuilder,
+    thing: str,
+    dtype: np.dtype,
+    array_type: str,
+    is_written: bool,
+    is_pieces: str | None,
+) -> None:
+    """Require an array of a dtype whose elements follow one another, or one of pieces."""
+
+    def require(kind: str, x: str, expected: object, of_pieces: object = None) -> None:
+        if is_pieces is not None and of_pieces is not None:
+            selection = f"select i1 {is_pieces}, {kind} {of_pieces}, {kind} {expected}"
+            expected = text.line(selection)
         _require(text, text.line(f"icmp eq {kind} {x}, {expected}"), "misfit")
 
     # the very type: what a masked array holds is no number where it is masked
@@ -305,7 +379,8 @@ def _check_array(
     require("i32", text.line(f"and i32 {actual}, {flags}"), flags)
     # equal dtypes can be different objects, so that their fields are compared and not addresses
     descr = text.load("ptr", text.at(thing, DESCR))
-    require("i8", text.load("i8", text.at(descr, KIND)), ord(dtype.kind))
-    require("i64", text.load("i64", text.at(descr, ITEM_SIZE)), dtype.itemsize)
+    require("i8", text.load("i8", text.at(descr, KIND)), ord(dtype.kind), ord(PIECES.kind))
+    item_size = text.load("i64", text.at(descr, ITEM_SIZE))
+    require("i64", item_size, dtype.itemsize, PIECES.itemsize)
     order = text.load("i8", text.at(descr, ORDER))
     _require(text, text.line(f"icmp ne i8 {order}, {SWAPPED}"), "misfit")

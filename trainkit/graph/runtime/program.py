@@ -7,6 +7,7 @@ goes. Variables are read at its start and stored at its end, when nothing can fa
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,10 +28,18 @@ from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.bound_kernels import bound_kernel
 from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.graph.runtime.values_of_sizes import OF_SIZES, ValuesOfSizes, of_sizes, text_of
+from trainkit.kernels.embedding.row_gradient import RowGradient
 from trainkit.kernels.matmul.prepared_weights import let_go
+from trainkit.ops.indexing.gathering import pick_gradient, take_sum
 from trainkit.ops.math.update_weights import update_weights
+from trainkit.ops.neural.embedding import embedding_gradient, lookup_gradient
 
 _UPDATE = update_weights.primitive
+_BY_ROWS: dict[Any, Callable[..., Any]] = {
+    embedding_gradient.primitive: lookup_gradient,
+    take_sum.primitive: pick_gradient,
+}
+"""Gradients of tables that a step may read by their rows, and what gives them so."""
 _VALUES_OF_SIZES, _SIZED = "values_of_sizes", "sized"
 """In a program's text: the function that computes what follows from sizes, and what it gave."""
 
@@ -93,7 +102,9 @@ class Program:
             return error
         # no local holds what an optimizer's step was about to write over
         inputs = tuple(
-            wrap(values[_local(x)]) if isinstance(x, GraphTensor) and _local(x) in values else x
+            wrap(_dense(values[_local(x)]))
+            if isinstance(x, GraphTensor) and _local(x) in values
+            else x
             for x in node.inputs
         )
         settings = {k: v for k, v in node.settings.items() if not isinstance(v, Graph)}
@@ -114,6 +125,10 @@ class Program:
                     return node, traceback.tb_frame.f_locals
             traceback = traceback.tb_next
         return None, {}
+
+
+def _dense(value: Any) -> Any:
+    return value.dense() if type(value) is RowGradient else value
 
 
 def _is_small(graph: Graph) -> bool:
@@ -162,6 +177,7 @@ class _ProgramWriter:
         self._in_place: set[GraphTensor] = set()
         self._written_by_node: set[GraphTensor] = set()
         self._read_after_writing: set[GraphTensor] = set()
+        self._row_gradients: set[Node] = set()
         self._result_counts: Counter[int] = Counter()
 
     def source(self) -> str:
@@ -182,6 +198,9 @@ class _ProgramWriter:
         slots = {id(slot.now): slot for slot in stored}
         last = self._last_uses(operations, results)
         written = self._written_variables(operations, ending, slots)
+        self._row_gradients = (
+            set() if self._on_gpu else self._only_stepped_along(operations, written)
+        )
         self._say(f"def run({', '.join(_local(x) for x in self.graph.inputs)}):", 0)
         self._compare_sizes()
         if stored:
@@ -313,7 +332,11 @@ class _ProgramWriter:
             self._say(f"{_local(node.outputs[0])} = {text}", 2)
             self.line_nodes[len(self._lines)] = node
             return
-        bound = bound_kernel(node, self._on_gpu)
+        bound = (
+            functools.partial(_BY_ROWS[node.primitive], **node.settings)
+            if node in self._row_gradients
+            else bound_kernel(node, self._on_gpu)
+        )
         self.namespace[kernel] = bound if self._watched is None else self._watched(node, bound)
         values = ", ".join(
             _local(x) if isinstance(x, GraphTensor) else self._literal(x) for x in node.inputs
@@ -364,6 +387,27 @@ class _ProgramWriter:
             if any(x is not None for x in operands):
                 written[node] = operands
         return written
+
+    def _only_stepped_along(
+        self, operations: list[Node], written: dict[Node, list[GraphTensor | None]]
+    ) -> set[Node]:
+        """Gradients of tables by rows that nothing reads but the step that writes to the table."""
+        readers = Counter(id(x) for node in operations for x in node.inputs if _is_tensor(x))
+        rows: set[Node] = set()
+        for node, over in written.items():
+            rule = node.settings["rule"]
+            grads = node.inputs[rule.n_numbers + 1 :: rule.n_buffers]
+            # a step that gives arrays back has the same code for all of its gradients
+            if None not in over:
+                rows.update(
+                    x.node
+                    for x in grads
+                    if _is_tensor(x)
+                    and x.node.primitive in _BY_ROWS
+                    and readers[id(x)] == 1
+                    and id(x) not in self._result_counts
+                )
+        return rows
 
     @staticmethod
     def _only_written(

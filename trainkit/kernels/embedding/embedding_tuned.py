@@ -33,20 +33,30 @@ FOLDS = {
 
 
 def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
-    """Rows of `rows` added up by their id, (count, features), or `None`.
+    """Rows of `rows` added up by their id, (count, features), or `None`."""
+    if not rows.size:
+        return None
+    rows = rows.reshape(-1, rows.size // ids.size)
+    run = sum_kernel(rows, count)
+    return None if run is None else add_up(run, rows, ids, count)
 
-    Each sum is made in the order of the rows, whatever the number of threads. Ids of no row add
-    nothing.
-    """
+
+def sum_kernel(rows: Array, count: int) -> Any:
+    """What adds up `rows` (n, features) in a table of `count` rows, if that is compiled."""
     if rows.dtype is not _F32 or not rows.size:
         return None
-    features = rows.size // ids.size
-    moved = 6 * rows.nbytes + 4 * count * features
-    run = SUM_BY_ID.find((), moved * kernel_family.BYTE_SECONDS)
-    if run is None:
-        return None
-    result = np.empty((count, features), np.float32)
-    run(*_arguments(rows.reshape(-1, features), ids, result))
+    moved = 6 * rows.nbytes + 4 * count * rows.shape[1]
+    return SUM_BY_ID.find((), moved * kernel_family.BYTE_SECONDS)
+
+
+def add_up(run: Any, rows: Array, ids: Array, count: int) -> Array:
+    """Sums (count, features) of `rows` (n, features) by the kernel `run`.
+
+    Each is made in the order of the rows, from zero, whatever the number of threads. Ids of no row
+    add nothing.
+    """
+    result = np.empty((count, rows.shape[1]), np.float32)
+    run(*_arguments(rows, ids, result))
     return result
 
 

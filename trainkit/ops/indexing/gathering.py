@@ -22,6 +22,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.embedding.row_additions import add_rows, fold_rows
+from trainkit.kernels.embedding.row_gradient import RowGradient, pays
 from trainkit.kernels.embedding.scatter_reference import all_inside, scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.axis_numbers import whole_number
@@ -135,6 +136,24 @@ def take_sum(
         rows = xp.moveaxis(g, picked, tuple(range(indices.ndim))).reshape((indices.size, -1))
         add_rows(xp, out.reshape(n, -1), indices.reshape(-1), rows, wrap)
     return xp.moveaxis(out, 0, axis)
+
+
+def pick_gradient(
+    g: Array, indices: Array, x: Array, *, axis: int, wrap: bool = True
+) -> Array | RowGradient:
+    """What `take_sum` gives, or a `RowGradient`, for an optimizer's step in a program."""
+    ids, n = np.asarray(indices).reshape(-1), len(x)
+    if axis % x.ndim == 0 and g.dtype is x.dtype and pays(x, ids.size):
+        ids = np.where(ids < 0, ids + n, ids) if wrap else ids
+        if all_inside(ids, n):
+            return RowGradient(g.reshape(ids.size, -1), ids, x.shape, _rows_added_up)
+    return take_sum.primitive.kernel(np, g, indices, x, axis=axis, wrap=wrap)
+
+
+def _rows_added_up(rows: Array, ids: Array, count: int) -> Array:
+    sums = np.zeros((count, rows.shape[1]), rows.dtype)
+    add_rows(np, sums, ids, rows, wrap=False)
+    return sums
 
 
 _take.gradients(lambda g, y, x, indices, **settings: take_sum(g, indices, x, **settings), None)

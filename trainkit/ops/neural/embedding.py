@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -17,6 +18,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise.half_casts_tuned import with_float16
 from trainkit.kernels.embedding import embedding_tuned
+from trainkit.kernels.embedding.row_gradient import RowGradient, pays
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.vmap import ItemStack, moved, reshaped, stacked
@@ -91,6 +93,19 @@ def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> A
         return result[:count].reshape(table.shape)
     check_ids(flat, table.shape[0])
     return _summed_by_id(rows, flat, table.shape[0]).reshape(table.shape)
+
+
+def lookup_gradient(g: Array, ids: Array, table: Array) -> Any:
+    """What `embedding_gradient` gives, or a `RowGradient`, for an optimizer's step in a program."""
+    if g.dtype is not table.dtype or not pays(table, ids.size):
+        return embedding_gradient.primitive.kernel(np, g, ids, table)
+    flat, shape = ids.reshape(-1), table.shape
+    rows = g.reshape(flat.shape[0], math.prod(shape[1:]))
+    run = embedding_tuned.sum_kernel(rows, shape[0])
+    if run is None:
+        return embedding_gradient.primitive.body(np, g, ids, table)
+    check_ids(flat, shape[0])
+    return RowGradient(rows, flat, shape, functools.partial(embedding_tuned.add_up, run))
 
 
 def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:

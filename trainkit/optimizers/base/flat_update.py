@@ -15,6 +15,7 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
 from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CACHED_FLOATS
+from trainkit.kernels.embedding.row_gradient import RowGradient
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads.thread_pool import FEWEST_COPIED, shared
 
@@ -74,17 +75,23 @@ class FlatUpdate:
 
         Args:
             members: weight, gradient and slots of each weight: row-major arrays of one shape, of
-                the program's dtype.
+                the program's dtype; a gradient may be a `RowGradient`.
             scalars: what the rule takes as its scalars.
         """
         buffers = [x for member in members for x in member]
+        sums = []  # what the addresses in pieces are of
+        for i in range(1, len(buffers), self.n_buffers):
+            if type(buffers[i]) is RowGradient:
+                buffers[i], rows = buffers[i].pieces()
+                sums.append(rows)
         total = sum(member[0].size for member in members)
         if not self.run(buffers, len(members), total, scalars):
             numbers = [np.asarray(x, self.program.dtype) for x in scalars]
             steps = array_function(self.program, np)
             targets = [self.program.target(i) for i in range(len(self.program.results))]
-            for member in members:
-                self._run_in_pieces(steps, member, numbers, targets)
+            for weight, grad, *slots in members:
+                grad = grad.dense() if type(grad) is RowGradient else grad
+                self._run_in_pieces(steps, [weight, grad, *slots], numbers, targets)
 
     @staticmethod
     def _run_in_pieces(

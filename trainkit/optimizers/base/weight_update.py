@@ -26,6 +26,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import wrap
 from trainkit.core.variable import Variable, writable_arrays
 from trainkit.graph.ir.copied_calls import CopiedCalls
+from trainkit.kernels.embedding.row_gradient import RowGradient
 from trainkit.optimizers.base.step_plan import interleave
 
 if TYPE_CHECKING:
@@ -179,13 +180,15 @@ class WeightUpdate:
         # all are brought in order before the first is written: an error here changes nothing
         for index, member in enumerate(members):
             grad = member[1]
-            is_fit = type(grad) is np.ndarray and len(set(map(_SHAPE, member))) == 1
+            is_known = type(grad) is np.ndarray or type(grad) is RowGradient
+            is_fit = is_known and len(set(map(_SHAPE, member))) == 1
             if not is_fit or set(map(_DTYPE, member)) != {dtype}:
                 member[1] = _fitting_gradient(member, dtype)
-            if all(map(_IN_ORDER, member)):
+            arrays = [x for x in member if type(x) is not RowGradient]
+            if all(map(_IN_ORDER, arrays)):
                 continue
             for i, x in enumerate(member):
-                if not x.flags.carray:
+                if type(x) is not RowGradient and not x.flags.carray:
                     member[i] = np.array(x, dtype, order="C")
                     # members have the gradient at 1, which targets lack
                     target = targets[index][max(0, i - 1)] if targets and i != 1 else None
@@ -244,6 +247,7 @@ def _fitting_gradient(member: Sequence[Any], dtype: Any) -> Any:
     """
     weight, grad, *slots = member
     # NumPy would broadcast them, and update the wrong elements without an error
+    grad = grad.dense() if type(grad) is RowGradient else grad
     if any(np.shape(x) != weight.shape for x in (grad, *slots)):
         shapes = ", ".join(str(np.shape(x)) for x in slots)
         raise ShapeError(
