@@ -113,6 +113,19 @@ def test_validation_data_without_a_batch_warns_and_training_goes_on():
         model.predict(empty, verbose=0)
 
 
+@pytest.mark.parametrize("steps", [None, 2])
+def test_a_generator_without_a_batch_is_refused(steps):
+    model = compiled(tk.Sequential([tk.Input((3,)), L.Dense(1)]))
+    with pytest.raises(ValueError, match="evaluate: the data has no batches; give a new generator"):
+        model.evaluate((batch for batch in ()), steps=steps, verbose=0)
+    with pytest.raises(ValueError, match="evaluate: the validation data has no batches"):
+        model.fit(X, Y, validation_data=(batch for batch in ()), validation_steps=steps, verbose=0)
+    with pytest.raises(ValueError, match="predict: the data has no batches"):
+        model.predict((batch for batch in ()), steps=steps, verbose=0)
+    with pytest.raises(ValueError, match="fit: the data has no batches"):
+        model.fit((batch for batch in ()), steps_per_epoch=steps, verbose=0)
+
+
 _CALLED_ON_NONE = {
     "dense": lambda: L.Dense(1, name="asked"),
     "a model": lambda: tk.Sequential([tk.Input((3,)), L.Dense(1)], name="asked"),

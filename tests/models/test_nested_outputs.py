@@ -119,6 +119,16 @@ def test_sample_weights_nested_as_the_outputs(kind, form):
 
 
 @KINDS
+def test_sample_weights_may_name_some_of_the_outputs(kind):
+    model = model_of(kind, "unsorted dict", loss="mse")
+    loss = logs(model, of("unsorted dict", TARGETS), sample_weight={"q": WEIGHTS["q"]})["loss"]
+    parts = [mse(n, WEIGHTS[n] if n == "q" else 1.0) for n in used("unsorted dict")]
+    assert loss == pytest.approx(sum(parts), rel=1e-5)
+    with pytest.raises(ValueError, match="sample weights are not nested as the outputs are"):
+        logs(model, of("unsorted dict", TARGETS), sample_weight={"other": WEIGHTS["q"]})
+
+
+@KINDS
 @pytest.mark.parametrize("form", FORMS)
 def test_metrics_nested_as_the_outputs(kind, form):
     given = of(form, {"p": ["mae"], "q": "mse", "r": ["mae", "mse"]})

@@ -99,6 +99,15 @@ def test_rescaling_makes_floats_of_bytes():
     assert y.tolist() == [[1, 3]]
 
 
+@pytest.mark.parametrize(("scale", "offset"), [(0.5, 0.0), (2.0, 0.5), ([1.0, 0.5], 0.0)])
+def test_rescaling_of_integers_refuses_fractions(scale, offset):
+    with pytest.raises(ValueError, match="Rescaling 'r' computes with int32"):
+        layers.Rescaling(scale, offset, dtype="int32", name="r")
+    y = layers.Rescaling(2.0, [1.0, -1.0], dtype="int32")(np.array([[3, 4]]))
+    assert y.dtype == "int32"
+    np.testing.assert_array_equal(y, [[7, 7]])
+
+
 def test_rescaling_goes_along_the_channels_where_they_come_first():
     tk.keras.config.set_image_data_format("channels_first")
     try:

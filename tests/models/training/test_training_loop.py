@@ -74,6 +74,20 @@ def test_sample_weights_and_class_weights():
     np.testing.assert_allclose(again.get_weights()[0], weighted.get_weights()[0], rtol=1e-6)
 
 
+def test_class_weights_take_the_nearest_class_of_targets_of_floats():
+    y, by_class = LABELS[:, None] * np.float32(0.8) + np.float32(0.1), {0: 0.5, 1: 3.0}  # smoothed
+    weights = np.where(LABELS == 1, 3.0, 0.5)
+    expected = by_hand(WEIGHTS, X, y, 6, 1, weights)[1]
+    for data in (
+        {"x": X, "y": y, "batch_size": 6, "shuffle": False},
+        {"x": tk.data.Dataset.from_tensor_slices((X, y)).batch(6)},
+        {"x": ((X[i : i + 6], y[i : i + 6]) for i in range(0, 20, 6))},
+    ):
+        model = line()
+        model.fit(**data, class_weight=by_class, verbose=0)
+        np.testing.assert_allclose(model.get_weights()[0], expected, rtol=1e-5)
+
+
 def test_class_weights_and_sample_weights_together_are_refused():
     y, s, by_class = LABELS[:, None].astype("float32"), np.ones(20, "float32"), {0: 0.5, 1: 3.0}
     batches = tk.data.Dataset.from_tensor_slices((X, y, s)).batch(6)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import shapes
+from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
@@ -176,6 +177,9 @@ class Rescaling(Layer):
         scale: number, or numbers for the channels.
         offset: number, or numbers for the channels.
 
+    Raises:
+        ValueError: `dtype` is one of integers, which can't hold the scale or the offset.
+
     Example:
         >>> tk.layers.Rescaling(1 / 255)(tk.constant([0.0, 255.0])).numpy()
         array([0., 1.], dtype=float32)
@@ -186,6 +190,14 @@ class Rescaling(Layer):
         self.scale = scale
         self.offset = offset
         self.supports_masking = True
+        is_floating = as_dtype(self.compute_dtype).is_floating
+        for name, value in (("scale", scale), ("offset", offset)):
+            numbers = np.asarray(value)
+            if not is_floating and (numbers != np.round(numbers)).any():
+                raise InvalidArgumentError(
+                    f"Rescaling '{self.name}' computes with {self.compute_dtype}, which can't hold "
+                    f"the {name} {value}: give a dtype of floats, and cast the result"
+                )
 
     def call(self, inputs: Any) -> Any:
         x = ops.cast(inputs, self.compute_dtype)
@@ -194,7 +206,7 @@ class Rescaling(Layer):
 
     def _numbers(self, value: Any, x: Any) -> Any:
         if isinstance(value, int | float):
-            return value
+            return value if x.dtype.is_floating else int(value)
         numbers = np.asarray(value)
         if numbers.ndim and is_channels_first(None, "Rescaling"):
             numbers = numbers.reshape(numbers.shape + (1,) * (3 - numbers.ndim))

@@ -210,7 +210,7 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
     """A weight for each sample by its class.
 
     Args:
-        y: class numbers (n,) or (n, 1), or one-hot vectors (n, classes).
+        y: class numbers (n,) or (n, 1), floats among them rounded, or one-hot vectors (n, classes).
         sample_weight: weights that the samples have already, which must be `None`.
         class_weight: weights by class number; 1 for classes that are not named.
 
@@ -228,7 +228,7 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
     classes = np.asarray(y.numpy() if is_tensor(y) else y)
     if classes.ndim > 1 and classes.shape[-1] > 1:
         classes = classes.argmax(axis=-1)
-    classes = classes.reshape(len(classes)).astype(np.int64)
+    classes = np.round(classes.reshape(len(classes))).astype(np.int64)
     class_ids, inverse = np.unique(classes, return_inverse=True)
     missing = [int(c) for c in class_ids if int(c) not in class_weight]
     if missing:

@@ -17,7 +17,7 @@ from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.process.console import say_beside
 from trainkit.core.trackable import set_silently
 from trainkit.models.replicas.replica_runner import ReplicaRunner, runner_of
-from trainkit.models.training.batch_sources import Feed
+from trainkit.models.training.batch_sources import Feed, IterableFeed
 from trainkit.models.training.data_wait import DataWait
 from trainkit.models.training.memory_report import out_of_memory
 from trainkit.models.training.training_run import TrainingRun
@@ -324,7 +324,11 @@ def on_batch_alone(model: Any, mode: str, batch: Any) -> Any:
 def run_evaluate(
     model: Any, feed: Feed, callbacks: CallbackList, data: str = "the data"
 ) -> dict[str, float]:
-    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch."""
+    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch.
+
+    Raises:
+        ValueError: `feed` is a generator without a batch.
+    """
     model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
@@ -338,17 +342,33 @@ def run_evaluate(
         if model.stop_evaluating:
             break
     if not logs:
-        words = "evaluate: the data has no batches, so there are no results"
-        if feed.begun_again:
-            words = (
-                "evaluate: the data ran out; make it repeat, or give something that can be "
-                "iterated again and again"
-            )
-        warnings.warn(words, stacklevel=2)
+        _say_no_results(feed, data)
     values = _of_metrics_or(model, logs) if logs else {}
     _warn_of_missing_numbers(values, feed, "evaluate: the loss", data)
     callbacks.call("on_test_end", values)
     return values
+
+
+def _say_no_results(feed: Feed, data: str) -> None:
+    """Warn that there are no results; raise for a generator that never had a batch, as Keras does.
+
+    Data that says its size, as arrays and data sets do, may well be empty after a split or a
+    filter; a generator that gives nothing at once was used up before, or is mistaken.
+    """
+    if feed.begun_again:
+        words = (
+            "evaluate: the data ran out; make it repeat, or give something that can be iterated "
+            "again and again"
+        )
+    else:
+        words = "evaluate: the data has no batches, so there are no results"
+        if isinstance(feed, IterableFeed):
+            kind = type(feed.source).__name__
+            raise ValueError(
+                f"evaluate: {data} has no batches; give a new {kind}: one that was iterated to its "
+                "end gives none again"
+            )
+    warnings.warn(words, stacklevel=3)
 
 
 def _agree(replicas: ReplicaRunner | None, callbacks: CallbackList, mode: str, stop: str) -> None:
