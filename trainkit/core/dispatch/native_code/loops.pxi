@@ -199,6 +199,21 @@ cdef inline cnp.npy_intp step_of(PyArrayObject *a, cnp.npy_intp size) noexcept:
     return 0 if size == 1 else PyArray_ITEMSIZE(a)
 
 
+cdef enum:
+    FEW = LINED >> 3  # so many numbers are no large result
+
+
+cdef inline object like_few(PyArrayObject *a, cnp.PyArray_Descr *descr):
+    """A new array of the shape of `a`, which has `FEW` numbers at most."""
+    Py_INCREF(<object><PyObject *>descr)
+    return PyArray_NewFromDescr(
+        &PyArray_Type, descr, PyArray_NDIM(a), PyArray_DIMS(a), NULL, NULL, 0, NULL)
+
+
+# A small array in order takes the first lines of these functions alone: what stands in functions
+# beside them would cost it as much as the loop does.
+
+
 cdef object apply1(Loops loops, object x):
     """The ufunc of one array as `plain` gives it, or `None` if that is not for this module."""
     cdef PyArrayObject *a = <PyArrayObject *>x
@@ -208,6 +223,22 @@ cdef object apply1(Loops loops, object x):
     cdef cnp.npy_intp steps[2]
     if not loops.has(descr):
         return None
+    if not in_order(a) or n > FEW:
+        return apply1_to_any(loops, x)
+    y = like_few(a, loops.result(descr))
+    args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y)
+    steps[0], steps[1] = step_of(a, n), step_of(<PyArrayObject *>y, n)
+    if n:
+        loops.call(descr, args, n, steps, False)
+    return y
+
+
+cdef object apply1_to_any(Loops loops, object x):
+    cdef PyArrayObject *a = <PyArrayObject *>x
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    cdef cnp.npy_intp n = PyArray_SIZE(a)
+    cdef char *args[2]
+    cdef cnp.npy_intp steps[2]
     if are_many(n) and loops.own_of(kind_of(descr), False) is NULL:
         return None
     if not in_order(a):
@@ -216,8 +247,7 @@ cdef object apply1(Loops loops, object x):
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y)
     steps[0], steps[1] = step_of(a, n), step_of(<PyArrayObject *>y, n)
-    if n:
-        loops.call(descr, args, n, steps, False)
+    loops.call(descr, args, n, steps, False)
     return y
 
 
@@ -243,6 +273,36 @@ cdef object apply2(Loops loops, object x1, object x2):
     """The ufunc of two arrays as `plain` gives them, or `None` if that is not for this module."""
     cdef PyArrayObject *a = <PyArrayObject *>x1
     cdef PyArrayObject *b = <PyArrayObject *>x2
+    cdef PyArrayObject *like = a
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    cdef cnp.npy_intp n
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    if PyArray_DESCR(b) is not descr or not loops.has(descr):
+        return None
+    if not in_order(a) or not in_order(b):
+        return apply2_to_any(loops, x1, x2)
+    if PyArray_NDIM(b) and not same_shape(a, b):
+        if PyArray_NDIM(a):
+            return apply2_to_any(loops, x1, x2)
+        like = b
+    n = PyArray_SIZE(like)
+    if n > FEW:
+        return apply2_to_any(loops, x1, x2)
+    y = like_few(like, loops.result(descr))
+    args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(b)
+    args[2] = PyArray_BYTES(<PyArrayObject *>y)
+    steps[0] = 0 if PyArray_NDIM(a) == 0 else step_of(a, n)
+    steps[1] = 0 if PyArray_NDIM(b) == 0 else step_of(b, n)
+    steps[2] = step_of(<PyArrayObject *>y, n)
+    if n:
+        loops.call(descr, args, n, steps, PyArray_NDIM(a) == 0 or PyArray_NDIM(b) == 0)
+    return y
+
+
+cdef object apply2_to_any(Loops loops, object x1, object x2):
+    cdef PyArrayObject *a = <PyArrayObject *>x1
+    cdef PyArrayObject *b = <PyArrayObject *>x2
     cdef PyArrayObject *like
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
     cdef cnp.npy_intp size_a, size_b, n
@@ -252,8 +312,6 @@ cdef object apply2(Loops loops, object x1, object x2):
     cdef bint beside_number
     cdef char *args[3]
     cdef cnp.npy_intp steps[3]
-    if PyArray_DESCR(b) is not descr or not loops.has(descr):
-        return None
     size_a, size_b = PyArray_SIZE(a), PyArray_SIZE(b)
     n = size_a if size_a >= size_b else size_b
     beside_number = PyArray_NDIM(a) == 0 or PyArray_NDIM(b) == 0
@@ -330,13 +388,10 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     cdef int at_array = 1 if number_first else 0
     if not loops.has(descr):
         return None
+    if not in_order(a):
+        return apply2_number_to_any(loops, x, number, number_first)
     if are_many(n) and loops.own_of(kind_of(descr), True) is NULL:
         return None
-    if not in_order(a):
-        of_columns = turned(x)
-        if of_columns is None:
-            return by_ufunc(loops, (number, x) if number_first else (x, number))
-        return turned_back(apply2_number(loops, of_columns, number, number_first))
     if type(number) is float:
         number_double = <double>number
     else:
@@ -344,7 +399,10 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
         if overflow or integer > 1 << 53 or integer < -(1 << 53):
             return None
         number_double = <double>integer
-    y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
+    if n > FEW:
+        y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
+    else:
+        y = like_few(a, loops.result(descr))
     args[at_array] = PyArray_BYTES(a)
     steps[at_array] = step_of(a, n)
     if descr is F32:
@@ -358,3 +416,13 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     if n:
         loops.call(descr, args, n, steps, True)
     return y
+
+
+cdef object apply2_number_to_any(Loops loops, object x, object number, bint number_first):
+    cdef PyArrayObject *a = <PyArrayObject *>x
+    if are_many(PyArray_SIZE(a)) and loops.own_of(kind_of(PyArray_DESCR(a)), True) is NULL:
+        return None
+    of_columns = turned(x)
+    if of_columns is None:
+        return by_ufunc(loops, (number, x) if number_first else (x, number))
+    return turned_back(apply2_number(loops, of_columns, number, number_first))
