@@ -26,11 +26,15 @@ cdef class Direct:
         return None
 
 
-cdef class DirectReshape(Direct):
-    """The same elements in another shape."""
+cdef class DirectOfAnySize(Direct):
+    """What moves no elements, or is faster than NumPy however many there are."""
 
     def __init__(self):
         self.any_size = True
+
+
+cdef class DirectReshape(DirectOfAnySize):
+    """The same elements in another shape."""
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -62,11 +66,8 @@ cdef class DirectReshape(Direct):
         return view(a, nd, dims) if product == PyArray_SIZE(a) else None
 
 
-cdef class DirectExpandDims(Direct):
+cdef class DirectExpandDims(DirectOfAnySize):
     """A new axis of size 1."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)

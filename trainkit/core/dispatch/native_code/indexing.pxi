@@ -17,11 +17,8 @@ cdef inline cnp.npy_intp position_at(PyArrayObject *a, cnp.npy_intp i) noexcept:
     return <cnp.npy_intp>(<cnp.npy_int64 *>PyArray_BYTES(a))[i]
 
 
-cdef class DirectTake(Direct):
+cdef class DirectTake(DirectOfAnySize):
     """Slices along an axis, picked by position; where one is outside, the body has the words."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)

@@ -1,11 +1,8 @@
 # Arrays with other axes, with more around them, and their diagonals and triangles.
 
 
-cdef class DirectSqueeze(Direct):
+cdef class DirectSqueeze(DirectOfAnySize):
     """The same elements without axes of size 1."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -28,11 +25,8 @@ cdef class DirectSqueeze(Direct):
         return view(a, count, dims)
 
 
-cdef class DirectTranspose(Direct):
+cdef class DirectTranspose(DirectOfAnySize):
     """The same elements with the axes in another order."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -56,11 +50,8 @@ cdef class DirectTranspose(Direct):
         return PyArray_Transpose(a, &permutation)
 
 
-cdef class DirectFlip(Direct):
+cdef class DirectFlip(DirectOfAnySize):
     """The same elements in reverse order along axes."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -96,11 +87,8 @@ cdef class DirectFlip(Direct):
         return y
 
 
-cdef class DirectRoll(Direct):
+cdef class DirectRoll(DirectOfAnySize):
     """Elements moved along an axis, or along all of them as one; what leaves comes back."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -140,11 +128,8 @@ cdef class DirectRoll(Direct):
         return y
 
 
-cdef class DirectDiagonal(Direct):
+cdef class DirectDiagonal(DirectOfAnySize):
     """The elements on a diagonal of a matrix, which are read only, as NumPy gives them."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)

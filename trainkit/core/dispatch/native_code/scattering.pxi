@@ -48,11 +48,8 @@ cdef bint are_inside(PyArrayObject *indices, Rows *rows, bint wraps) noexcept:
     return True
 
 
-cdef class DirectPositions(Direct):
+cdef class DirectPositions(DirectOfAnySize):
     """Positions as they are, if all count from the start of their axes; the body has the words."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *indices = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -76,11 +73,8 @@ cdef class DirectPositions(Direct):
         return arrays[1] if are_inside(indices, &rows, False) else None
 
 
-cdef class DirectGatherNd(Direct):
+cdef class DirectGatherNd(DirectOfAnySize):
     """Slices at rows of positions; where one is outside, the body has the words."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *x = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -183,11 +177,8 @@ cdef inline void add_numbers(Addend *to, Addend *x, cnp.npy_intp n) noexcept:
         to[i] += x[i]
 
 
-cdef class DirectBincount(Direct):
+cdef class DirectBincount(DirectOfAnySize):
     """How often each number of a vector occurs; where one is negative, the body has the words."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -254,11 +245,8 @@ cdef cnp.npy_intp limit_of(object x) noexcept:
     return -1 if overflow or not 0 <= k <= MOST_COUNTED else <cnp.npy_intp>k
 
 
-cdef class DirectNonzero(Direct):
+cdef class DirectNonzero(DirectOfAnySize):
     """Positions of what is true in a mask, a vector for each axis."""
-
-    def __init__(self):
-        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
