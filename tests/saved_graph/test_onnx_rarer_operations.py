@@ -159,9 +159,10 @@ def test_different_values(tmp_path):
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_products_of_segments(count, tmp_path):
+def test_extremes_products_and_sums_of_segments(count, tmp_path):
     def f(x, ids):
-        return ops.segment_max(x, ids, count), tk.math.unsorted_segment_prod(x, ids, count)
+        results = ops.segment_max(x, ids, count), ops.segment_sum(x, ids, count)
+        return *results, tk.math.unsorted_segment_prod(x, ids, count)
 
     inputs = [(rand(5, 2), whole(5, 0, count)), (rand(1, 2), whole(1, 0, count))]
     specs = [tk.TensorSpec([None, 2]), tk.TensorSpec([None], "int32")]

@@ -9,6 +9,7 @@ arrays, sums of them are made in place, and the rules of element-wise operations
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,19 @@ def entries_of(tracked: dict[Any, Any]) -> list[tuple[Any, tuple[Any, ...], Any,
         for output, entry in tracked.items()
         if entry is not None
     ]
+
+
+def reachable_tensors(sources: Iterable[Tensor], entries: list[Any]) -> set[Tensor]:
+    """Tensors, and all that was computed from them by the entries of a record."""
+    reached = set(sources)
+    # Inputs stand before what is computed from them, so one turn in this order finds all.
+    for _, inputs, output, _ in entries:
+        if not reached.isdisjoint(inputs):
+            if type(output) is tuple:
+                reached.update(output)
+            else:
+                reached.add(output)
+    return reached
 
 
 def backward_pass(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainkit.autodiff.backward import backward_pass, backward_pass_on_arrays
+from trainkit.autodiff.backward import backward_pass, backward_pass_on_arrays, reachable_tensors
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.dispatch import late_ops
 from trainkit.core.tensor import Tensor
@@ -73,7 +73,7 @@ class _PiecewisePass:
         if any(tape.tracked[x] is not None for x in sources):
             type(tape)._pass_back(tape, grads, sources, keep)
             return
-        needed = tape._find_needed(sources)
+        needed = reachable_tensors(sources, tape.entries)
         if grads.keys().isdisjoint(needed):
             return
         record = list(tape.tracked.items())

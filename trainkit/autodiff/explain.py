@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from trainkit.autodiff.backward import reachable_tensors
 from trainkit.core.tensor import Tensor
 from trainkit.core.user_frames import Line, line_text
 from trainkit.core.variable import Variable
@@ -66,7 +67,7 @@ def reason(
     watched = [s for s in snapshots if s in tracked]
     if not watched:
         return _never_watched(source, name)
-    reached = set(watched) if entries is None else _reach(watched, entries)
+    reached = set(watched) if entries is None else reachable_tensors(watched, entries)
     # No result was recorded that comes from the source.
     if len(reached) == len(watched):
         left = _exits_of(reached, exits)
@@ -106,18 +107,6 @@ def _never_watched(source: Any, name: str) -> str:
     if not source.trainable:
         return f"{name} is not trainable, so it is not watched by itself; call tape.watch on it"
     return f"{name} was not read while the tape recorded"
-
-
-def _reach(watched: list[Tensor], entries: list[Any]) -> set[Any]:
-    reached: set[Any] = set(watched)
-    # In the order of the record inputs come before results, so one turn is enough.
-    for _, inputs, output, _ in entries:
-        if not reached.isdisjoint(inputs):
-            if type(output) is tuple:
-                reached.update(output)
-            else:
-                reached.add(output)
-    return reached
 
 
 _WORDS = {

@@ -25,6 +25,7 @@ from trainkit.autodiff.backward import (
     backward_pass_on_arrays,
     entries_of,
     one_for,
+    reachable_tensors,
     zeros_like,
 )
 from trainkit.autodiff.jacobians import Jacobians
@@ -535,7 +536,7 @@ class GradientTape(Jacobians):
         tracked = dict(self.tracked) if keep else self.tracked
         # With all leaves asked for, each entry lies on the way from one of them: the record is the
         # set of what is needed, and no other has to be made.
-        needed = tracked if self._leaves <= sources else self._find_needed(sources)
+        needed = tracked if self._leaves <= sources else reachable_tensors(sources, self.entries)
         if grads.keys().isdisjoint(needed):
             return
         run = backward_pass_on_arrays if self._unheard(grads) else backward_pass
@@ -550,18 +551,6 @@ class GradientTape(Jacobians):
             if type(g) is not Tensor or not isinstance(g._array, _ON_CPU):
                 return False
         return True
-
-    def _find_needed(self, sources: set[Tensor]) -> set[Tensor]:
-        """The tensors on the way from `sources` to anything later."""
-        needed = set(sources)
-        # Inputs stand before what is computed from them, so one turn in this order finds all.
-        for _, inputs, output, _ in self.entries:
-            if not needed.isdisjoint(inputs):
-                if type(output) is tuple:
-                    needed.update(output)
-                else:
-                    needed.add(output)
-        return needed
 
 
 class _Pause:

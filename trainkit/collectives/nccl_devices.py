@@ -110,22 +110,17 @@ class NcclDeviceSums:
             for rank, array in enumerate(ranks[1:], 1):
                 results[-1].append(_room(inputs[0], array))
                 if array.size:
-                    calls.append((rank, self._send(array, 0)))
-                    calls.append((0, self._receive(results[-1][-1], rank)))
+                    calls.append((rank, self._exchange("send", array, 0)))
+                    calls.append((0, self._exchange("recv", results[-1][-1], rank)))
         self._settled(messages if calls else [], calls)
         return results
 
-    def _send(self, array: Any, to: int) -> Call:
+    def _exchange(self, method: str, array: Any, peer: int) -> Call:
+        """Let NCCL `send` the bytes of an array to another rank, or `recv` them from it."""
+
         def call(communicator: Any, stream: Any) -> None:
             kind = self._nccl.NCCL_UINT8
-            communicator.send(array.data.ptr, array.nbytes, kind, to, stream.ptr)
-
-        return call
-
-    def _receive(self, array: Any, sender: int) -> Call:
-        def call(communicator: Any, stream: Any) -> None:
-            kind = self._nccl.NCCL_UINT8
-            communicator.recv(array.data.ptr, array.nbytes, kind, sender, stream.ptr)
+            getattr(communicator, method)(array.data.ptr, array.nbytes, kind, peer, stream.ptr)
 
         return call
 

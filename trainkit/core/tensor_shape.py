@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex
@@ -76,12 +77,7 @@ class TensorShape(tuple[Any, ...]):
 
     def num_elements(self) -> int | None:
         """The number of elements, `None` when a size is not known."""
-        total = 1
-        for n in self:
-            if n is None:
-                return None
-            total *= n
-        return total
+        return None if None in self else math.prod(self)
 
     def is_fully_defined(self) -> bool:
         """Whether all sizes are known."""

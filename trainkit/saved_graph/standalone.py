@@ -1180,12 +1180,7 @@ _ONLY_INTS = frozenset((int,))
 
 
 def _size_of_shapes(shape):
-    total = 1
-    for n in shape:
-        if n is None:
-            return None
-        total *= n
-    return total
+    return None if None in shape else math.prod(shape)
 
 
 _MOST_ELEMENTS = 2**47
@@ -4328,16 +4323,17 @@ def _scatter_update(x, indices, updates):
 
 
 def _scatter_max(x, indices, updates):
-    _check(x, indices, updates)
-    out = np.array(x, order="C")
-    _fold_at("maximum", out, indices, updates, "scatter_max")
-    return out
+    return _extreme("maximum", x, indices, updates, "scatter_max")
 
 
 def _scatter_min(x, indices, updates):
+    return _extreme("minimum", x, indices, updates, "scatter_min")
+
+
+def _extreme(name, x, indices, updates, op):
     _check(x, indices, updates)
     out = np.array(x, order="C")
-    _fold_at("minimum", out, indices, updates, "scatter_min")
+    _fold_at(name, out, indices, updates, op)
     return out
 
 
@@ -4914,12 +4910,12 @@ def _ndtri(x):
 def _reduced_extreme(x, name, axis, keepdims, initial):
     _check_axes(x, axis, name)
     if initial is None:
-        return _extreme(name, x, axis, keepdims)
+        return _extreme_of_max_and_argmax(name, x, axis, keepdims)
     pick = np.maximum if name == "max" else np.minimum
     return pick.reduce(x, axis, None, None, keepdims, initial)
 
 
-def _extreme(name, x, axis, keepdims):
+def _extreme_of_max_and_argmax(name, x, axis, keepdims):
     pick = np.maximum if name == "max" else np.minimum
     return pick.reduce(x, axis, None, None, keepdims)
 
@@ -4978,7 +4974,7 @@ def _logsumexp(x, *, axis, keepdims):
         return kernel(x.astype(np.float32), axis=axis, keepdims=keepdims).astype(x.dtype)
     if not x.size:
         return np.log(np.add.reduce(x, axis, None, None, keepdims))
-    top = _extreme("max", x, axis, True)
+    top = _extreme_of_max_and_argmax("max", x, axis, True)
     limit = _GREATEST[x.dtype]
     top = np.minimum(np.maximum(top, -limit), limit)  # inf - inf would be NaN
     total = np.log(np.add.reduce(np.exp(x - top), axis, None, None, keepdims))

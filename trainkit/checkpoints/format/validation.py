@@ -90,6 +90,13 @@ class GroupNode:
     bound: bool = False
     lists: dict[str, list[str]] = field(default_factory=dict)
 
+    def find(self, path: str) -> Node | None:
+        """What stands at a path below the group."""
+        node: Node | None = self
+        for name in path.split("/"):
+            node = node.children.get(name) if isinstance(node, GroupNode) else None
+        return node
+
 
 Node = ArrayNode | GroupNode
 

@@ -20,7 +20,7 @@ import numpy as np
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.checkpoints.format.manifest import manifest
 from trainkit.checkpoints.format.reader import SavedFile
-from trainkit.checkpoints.format.validation import ArrayNode, GroupNode, Node
+from trainkit.checkpoints.format.validation import ArrayNode, GroupNode
 from trainkit.checkpoints.format.writer import (
     CheckpointOptions,
     Entry,
@@ -187,7 +187,7 @@ class Shelf:
         """The values in a group by name, `None` if no file has the group."""
         values: dict[str, Found] | None = None
         for file in self.files:
-            node = _find(file.root, path)
+            node = file.root.find(path)
             if isinstance(node, GroupNode):
                 values = {} if values is None else values
                 _gather(file, node, "", values)
@@ -210,13 +210,6 @@ def _gather(file: SavedFile, group: GroupNode, path: str, values: dict[str, Foun
             values.setdefault(path + name, (file, node))
         else:
             _gather(file, node, f"{path}{name}/", values)
-
-
-def _find(root: Node, path: str) -> Node | None:
-    node: Node | None = root
-    for name in path.split("/"):
-        node = node.children.get(name) if isinstance(node, GroupNode) else None
-    return node
 
 
 def load_keras(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from trainkit.checkpoints.format.reader import ArrayNode, GroupNode, Node, SavedFile
+from trainkit.checkpoints.format.reader import ArrayNode, GroupNode, SavedFile
 from trainkit.checkpoints.format.regular_files import open_regular
 from trainkit.checkpoints.format.writer import Entry, Group, Values
 from trainkit.checkpoints.interop.keras_files import array_for_keras, problem_of, settle, shown
@@ -178,20 +178,13 @@ class LegacyFile:
         """
         weights = []
         for name in _list(group, _NAMES) or ():
-            node = self.find(group, name)
+            node = group.find(name)
             if not isinstance(node, ArrayNode):
                 raise CheckpointError(
                     f"{self.name} is damaged: '/{group.path}' lists {name!r}, which is not there"
                 )
             weights.append((name, node))
         return weights
-
-    def find(self, group: GroupNode, path: str) -> Node | None:
-        """What stands at a path below a group."""
-        node: Node | None = group
-        for part in path.split("/"):
-            node = node.children.get(part) if isinstance(node, GroupNode) else None
-        return node
 
     def give(self, jobs: list[tuple[Variable, ArrayNode]]) -> None:
         """Give variables the values of their nodes, cast where the widths differ.
@@ -336,7 +329,7 @@ def _pair_by_name(model: Any, file: LegacyFile, group: GroupNode) -> _Pairs:
 
 def _layer_groups(file: LegacyFile, group: GroupNode) -> Iterator[tuple[str, GroupNode]]:
     for name in _list(group, _LAYERS) or ():
-        node = file.find(group, name)
+        node = group.find(name)
         if not isinstance(node, GroupNode):
             raise CheckpointError(
                 f"{file.name} is damaged: it lists the layer {name!r}, which is not there"

@@ -22,11 +22,11 @@ from trainkit.kernels.jit import bfloat16_pairs, target
 from trainkit.kernels.jit.kernel_family import PRODUCT_SECONDS, Family
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR
 from trainkit.kernels.matmul.product_tuned import (
-    BLOCK_WORK,
     VECTORS,
     TileKind,
     as_four_axes,
     block_shares,
+    is_worth_threads,
     one_or_many_products,
     stack_shares,
 )
@@ -129,8 +129,7 @@ def _function_of(name: str, run: Any) -> PartFunction:
 def is_shared(dtype: Any, rows: int, depth: int, columns: int) -> bool:
     """Whether several threads may do a product of a type that has a kernel."""
     kind = _kind_of(dtype) or _WORDS
-    work = rows * _words_of(kind, depth) * columns // _tile_kind(kind).speed
-    return work >= 2 * BLOCK_WORK
+    return is_worth_threads(rows, _words_of(kind, depth), columns, _tile_kind(kind))
 
 
 def _bits(x: Array) -> Array:

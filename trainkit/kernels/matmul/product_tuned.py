@@ -258,6 +258,11 @@ class TileKind(NamedTuple):
 VECTORS = TileKind()
 
 
+def is_worth_threads(rows: int, depth: int, columns: int, kind: TileKind = VECTORS) -> bool:
+    """Whether several threads may do a product: it is work enough for two blocks at least."""
+    return rows * depth * columns // kind.speed >= 2 * BLOCK_WORK
+
+
 def block_shares(
     rows: int, depth: int, columns: int, size: int = 4, kind: TileKind = VECTORS
 ) -> tuple[int, int, int, int]:
@@ -274,8 +279,7 @@ def block_shares(
         The address of the thread pool, 0 for this thread alone; the number of blocks; and the rows
         and columns of each but the last ones.
     """
-    work = rows * depth * columns // kind.speed
-    helpers = thread_pool() if work >= 2 * BLOCK_WORK else None
+    helpers = thread_pool() if is_worth_threads(rows, depth, columns, kind) else None
     threads = helpers.most if helpers else 1
     height, width, blocks = block_sizes(rows, depth, columns, threads, size, kind)
     return helpers.run_address if helpers and blocks > 1 else 0, blocks, height, width

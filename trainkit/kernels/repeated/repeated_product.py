@@ -12,10 +12,10 @@ from trainkit.kernels.jit.register_tiles import block_columns
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.product_tuned import (
-    BLOCK_WORK,
     FINISHED,
     STRIPS,
     block_shares,
+    is_worth_threads,
     panel_columns,
     product,
 )
@@ -103,7 +103,7 @@ def product_call(
         height, width, strip, panel_columns(), *limits,
     )  # fmt: skip
     # how many threads there are is asked anew
-    is_shared = rows * depth * columns >= 2 * BLOCK_WORK
+    is_shared = is_worth_threads(rows, depth, columns)
     plan = CallPlan(
         FINISHED, (), arguments, expected[: len(operands)], NewArray(8, flat, y_shape),
         # pool, blocks, and rows and columns of each

@@ -45,6 +45,23 @@ def encoded(indices: Any, mode: str, depth: int, dtype: str, weights: Any = None
     return ops.sum(hot, axis=tokens)
 
 
+def checked_salt(layer: Any, salt: Any) -> list[int] | None:
+    """The two numbers that hashes begin with; one number stands for both.
+
+    Raises:
+        InvalidArgumentError: it is neither.
+    """
+    if salt is None:
+        return None
+    salts = list(salt) if isinstance(salt, list | tuple) else [salt, salt]
+    if len(salts) != 2 or not all(type(s) is int for s in salts):
+        raise InvalidArgumentError(
+            f"{type(layer).__name__} {layer.name!r}: salt must be an int or two of them, got "
+            f"{salt!r}"
+        )
+    return salts
+
+
 def encoded_shape(shape: Any, mode: str, depth: int) -> tuple[int | None, ...]:
     """The shape of what `encoded` gives for indices of a shape."""
     sizes = tuple(shape)

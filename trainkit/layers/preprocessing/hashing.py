@@ -15,7 +15,7 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.values.text_arrays import OBJECTS, as_bytes
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.preprocessing.categorical import encoded
+from trainkit.layers.preprocessing.categorical import checked_salt, encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.fingerprint_arrays import text_buckets
 from trainkit.ops.indexing.integer_tables import crossed_buckets, hash_buckets
@@ -104,17 +104,7 @@ class Hashing(Layer):
         if output_mode == "int":
             one_of(self, "dtype", self.compute_dtype, ("int32", "int64"))
         self.mask_value = mask_value
-        self.salt = self._validate(salt)
-
-    def _validate(self, salt: Any) -> list[int] | None:
-        if salt is None:
-            return None
-        salts = list(salt) if isinstance(salt, list | tuple) else [salt, salt]
-        if len(salts) != 2 or not all(type(s) is int for s in salts):
-            raise InvalidArgumentError(
-                f"Hashing {self.name!r}: salt must be an int or two of them, got {salt!r}"
-            )
-        return salts
+        self.salt = checked_salt(self, salt)
 
     @property
     def index_dtype(self) -> str:

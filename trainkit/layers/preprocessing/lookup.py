@@ -25,7 +25,7 @@ from trainkit.core.trackable import set_silently
 from trainkit.core.values.text_arrays import as_bytes
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.preprocessing.categorical import batches_of, encoded
+from trainkit.layers.preprocessing.categorical import batches_of, checked_salt, encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.integer_tables import number_tokens, tokens_of_numbers
 
@@ -87,7 +87,7 @@ class Lookup(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.salt = self._checked_salt(salt)
+        self.salt = checked_salt(self, salt)
         self.output_mode = one_of(self, "output_mode", mode_of(output_mode), MODES)
         self.num_oov_indices = whole(self, "num_oov_indices", num_oov_indices, 0)
         self.sparse = one_of(self, "sparse", bool(sparse), (False,))
@@ -107,16 +107,6 @@ class Lookup(Layer):
             self.set_vocabulary(vocabulary, idf_weights)
         elif idf_weights is not None:
             raise InvalidArgumentError(f"{self._who()}: idf_weights go with a vocabulary")
-
-    def _checked_salt(self, salt: Any) -> list[int] | None:
-        if salt is None:
-            return None
-        salts = list(salt) if isinstance(salt, list | tuple) else [salt, salt]
-        if len(salts) != 2 or not all(type(s) is int for s in salts):
-            raise InvalidArgumentError(
-                f"{self._who()}: salt must be an int or two of them, got {salt!r}"
-            )
-        return salts
 
     def _hash_of_text(self, text: bytes) -> int:
         """A hash that is the same everywhere, or with a salt one that nobody foresees."""

@@ -147,28 +147,26 @@ _scatter_update.gradients(
 @primitive(_rule, semantics=INDEXING)
 def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
-    _check(x, indices, updates)
-    if xp is not np and indices.shape[-1]:
-        return _taken_in(xp, "maximum", x, indices, updates)
-    out = xp.array(x, order="C")
-    if xp is np:
-        fold_at("maximum", out, indices, updates, "scatter_max")
-    else:
-        scatter_at(xp, "maximum", out, ..., updates)
-    return out
+    return _extreme(xp, "maximum", x, indices, updates, "scatter_max")
 
 
 @primitive(_rule, semantics=INDEXING)
 def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
+    return _extreme(xp, "minimum", x, indices, updates, "scatter_min")
+
+
+def _extreme(
+    xp: ArrayModule, name: str, x: Array, indices: Array, updates: Array, op: str
+) -> Array:
     _check(x, indices, updates)
     if xp is not np and indices.shape[-1]:
-        return _taken_in(xp, "minimum", x, indices, updates)
+        return _taken_in(xp, name, x, indices, updates)
     out = xp.array(x, order="C")
     if xp is np:
-        fold_at("minimum", out, indices, updates, "scatter_min")
+        fold_at(name, out, indices, updates, op)
     else:
-        scatter_at(xp, "minimum", out, ..., updates)
+        scatter_at(xp, name, out, ..., updates)
     return out
 
 

@@ -115,7 +115,7 @@ def _isin(to: GraphBuilder, x: Value, members: Value) -> Value:
 def _segments(
     to: GraphBuilder, data: Value, ids: Value, num_segments: int | None, reduction: str
 ) -> Value:
-    """Rows written over the least or greatest number, or 1; those of no segment go to the end."""
+    """Rows written over the number that changes none; those of no segment go to the end."""
     if num_segments is None or ids.rank != 1 or None in data.shape[1:]:
         raise UnimplementedError("segments of an unknown number, or of unknown sizes")
     limits = (ml_dtypes.finfo if data.dtype.startswith(("float", "bfloat")) else np.iinfo)(
@@ -128,7 +128,7 @@ def _segments(
         to.each("GreaterOrEqual", ids, count, dtype="bool"),
     )
     positions = to.each("Where", is_outside, to.known(count, ids.dtype), ids)
-    empty = {"max": limits.min, "min": limits.max, "mul": 1}[reduction]
+    empty = {"max": limits.min, "min": limits.max, "mul": 1}.get(reduction, 0)  # sums begin at 0
     start = to.known(np.full((count + 1, *map(int, data.shape[1:])), empty), data.dtype)
     total = scatter_rows(to, start, to.unsqueeze(positions, [1]), data, how=reduction)
     return to.slice_axis(total, 0, 0, count)
@@ -136,9 +136,8 @@ def _segments(
 
 onnx_form("segment_max")(functools.partial(_segments, reduction="max"))
 onnx_form("segment_min")(functools.partial(_segments, reduction="min"))
-
-
 onnx_form("segment_prod")(functools.partial(_segments, reduction="mul"))
+onnx_form("segment_sum")(functools.partial(_segments, reduction="add"))
 
 
 @onnx_form("bincount")

@@ -203,22 +203,6 @@ for _name, _how in (
     onnx_form(_name)(functools.partial(scatter_rows, how=_how))
 
 
-@onnx_form("segment_sum")
-def _segment_sum(to: GraphBuilder, data: Value, ids: Value, num_segments: int | None) -> Value:
-    if num_segments is None or ids.rank != 1 or None in data.shape[1:]:
-        raise UnimplementedError("segments of an unknown number, or of unknown sizes")
-    count = int(num_segments)
-    outside = to.each(
-        "Or",
-        to.each("Less", ids, 0, dtype="bool"),
-        to.each("GreaterOrEqual", ids, count, dtype="bool"),
-    )
-    positions = to.each("Where", outside, to.known(count, ids.dtype), ids)
-    zeros = to.known(np.zeros((count + 1, *map(int, data.shape[1:]))), data.dtype)
-    total = scatter_rows(to, zeros, to.unsqueeze(positions, [1]), data, "add")
-    return to.slice_axis(total, 0, 0, count)
-
-
 @onnx_form("tensor_array_read")
 def _tensor_array_read(to: GraphBuilder, buffer: Value, index: Any) -> Value:
     position = to.cast(to.as_value(index), "int64")
