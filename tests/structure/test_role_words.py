@@ -17,7 +17,7 @@ def test_no_file_has_more_names_that_tell_a_role_than_before():
 def test_the_shares_are_small():
     names, all_names, functions, all_functions = role_words.totals()
     assert names < 0.005 * all_names
-    assert functions < 0.055 * all_functions
+    assert functions < 0.03 * all_functions
 
 
 def test_what_counts_as_a_role():
