@@ -126,3 +126,16 @@ def test_sums_of_int8_products_are_exact_whatever_their_number(inner, lowest, sh
     assert got.dtype == "int32"
     np.testing.assert_array_equal(got, wanted.astype("int32"))
     np.testing.assert_array_equal(ops.einsum("...i,ij->...j", a, b), wanted.astype("int32"))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("columns", [1, 7, 15, 16, 17, 32, 45])
+@pytest.mark.parametrize("depth", [1, 2, 9, 40])
+def test_products_of_int32_wrap_around_in_every_size(rows, columns, depth, rng):
+    limits = np.iinfo(np.int32)
+    a = rng.integers(limits.min, limits.max, (rows, depth), np.int32, endpoint=True)
+    b = rng.integers(limits.min, limits.max, (depth, columns), np.int32, endpoint=True)
+    for one, two in ((a, b), (np.asfortranarray(a), np.asfortranarray(b)), (a, b[:, ::-1])):
+        result = ops.matmul(convert_to_tensor(one), convert_to_tensor(two)).numpy()
+        assert result.dtype == np.int32
+        np.testing.assert_array_equal(result, one @ two)

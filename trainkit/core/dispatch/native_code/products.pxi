@@ -55,29 +55,51 @@ cdef object product_with_vector(object x1, object x2, cnp.npy_intp element_limit
 
 cdef extern from *:
     """
-    /* y += the product of (n, m) and (m, p) matrices of whole numbers, which wrap around. Four rows
-       by 16 columns stay in registers while their sums are made. */
+    /* y = the product of (n, m) and (m, p) matrices of whole numbers, which wrap around. Four rows
+       by 16 columns stay in registers while their sums are made: each is a vector of its own here,
+       as compilers leave an array of sums in memory. */
+    #if defined(__GNUC__)
+    typedef uint32_t tk_integers __attribute__((vector_size(32), aligned(4), may_alias));
+    #define TK_INTEGER_TILES \
+        for (; i + 4 <= n; i += 4) \
+            for (j = 0; j + 16 <= p; j += 16) { \
+                const uint32_t *x = a + i * m; \
+                tk_integers s0 = {0}, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0; \
+                for (k = 0; k < m; k++, x++) { \
+                    tk_integers u = *(const tk_integers *)(b + k * p + j); \
+                    tk_integers v = *(const tk_integers *)(b + k * p + j + 8); \
+                    s0 += x[0] * u; s1 += x[0] * v; \
+                    s2 += x[m] * u; s3 += x[m] * v; \
+                    s4 += x[2 * m] * u; s5 += x[2 * m] * v; \
+                    s6 += x[3 * m] * u; s7 += x[3 * m] * v; \
+                } \
+                tk_integers *to = (tk_integers *)(y + i * p + j); \
+                to[0] = s0; to[1] = s1; \
+                to = (tk_integers *)(y + (i + 1) * p + j); \
+                to[0] = s2; to[1] = s3; \
+                to = (tk_integers *)(y + (i + 2) * p + j); \
+                to[0] = s4; to[1] = s5; \
+                to = (tk_integers *)(y + (i + 3) * p + j); \
+                to[0] = s6; to[1] = s7; \
+            }
+    #else
+    #define TK_INTEGER_TILES
+    #endif
     #define TK_INTEGER_PRODUCT(NAME, TARGET) \
         TARGET static void NAME( \
             const uint32_t *a, const uint32_t *b, uint32_t *y, Py_ssize_t n, Py_ssize_t m, \
             Py_ssize_t p \
         ) { \
             Py_ssize_t i = 0, j, k, r, c; \
-            for (; i + 4 <= n; i += 4) \
-                for (j = 0; j + 16 <= p; j += 16) { \
-                    uint32_t sums[4][16] = {{0}}; \
-                    for (k = 0; k < m; k++) \
-                        for (r = 0; r < 4; r++) \
-                            for (c = 0; c < 16; c++) \
-                                sums[r][c] += a[(i + r) * m + k] * b[k * p + j + c]; \
-                    for (r = 0; r < 4; r++) \
-                        memcpy(y + (i + r) * p + j, sums[r], sizeof(sums[r])); \
-                } \
+            TK_INTEGER_TILES \
             for (r = 0; r < n; r++) { \
                 j = r < i ? p - p % 16 : 0; \
                 for (c = j; c < p; c++) y[r * p + c] = 0; \
-                for (k = 0; k < m; k++) \
-                    for (c = j; c < p; c++) y[r * p + c] += a[r * m + k] * b[k * p + c]; \
+                for (k = 0; k < m; k++) { \
+                    const uint32_t factor = a[r * m + k], *row = b + k * p; \
+                    uint32_t *sums = y + r * p; \
+                    for (c = j; c < p; c++) sums[c] += factor * row[c]; \
+                } \
             } \
         }
     TK_INTEGER_PRODUCT(integer_product_wide, TK_WIDE)
@@ -113,8 +135,13 @@ cdef object product_of_integers(object x1, object x2):
     dims[0], dims[1], m = PyArray_DIM(a, 0), PyArray_DIM(b, 1), PyArray_DIM(a, 1)
     y = empty(2, dims, I32)
     one, two, to = PyArray_BYTES(a), PyArray_BYTES(b), bytes_of(y)
+    # What fits no tile gains nothing by wider vectors, nor few numbers by other threads.
+    cdef bint is_wide = WIDE_HALVES and dims[1] >= 16
+    if dims[0] * m * dims[1] <= DIRECT:
+        multiply_integers(is_wide, one, two, to, dims[0], m, dims[1])
+        return y
     with nogil:
-        multiply_integers(WIDE_HALVES, one, two, to, dims[0], m, dims[1])
+        multiply_integers(is_wide, one, two, to, dims[0], m, dims[1])
     return y
 
 
