@@ -92,6 +92,10 @@ DATA = {
         kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
         kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE _FEWEST_QUARTERED
         kernels/reductions/row_sums_compiled.py _LANES _DEEPEST
+        kernels/special/bessel_reference.py _LEAST_LARGE _PHASE _J0_SMALL _J1_SMALL _Y0_SMALL
+        kernels/special/bessel_reference.py _Y1_SMALL _P0 _Q0 _P1 _Q1
+        kernels/special/modified_bessel_reference.py _I0_SMALL _I0_LARGE _I1_SMALL _I1_LARGE
+        kernels/special/modified_bessel_reference.py _K0_SMALL _K1_SMALL _K0_LARGE _K1_LARGE
         kernels/special/double_math.py _LOG_2_HIGH _LEAST _SHIFT _BIAS _MANTISSA
         kernels/special/double_math.py _EXPONENT_BITS _SQRT_HALF _TINY
         kernels/special/incomplete_compiled.py _LARGE

@@ -982,6 +982,8 @@ _SECOND_CACHE = 512 << 10
 _THIRD_CACHE = 8 << 20
 _FIRST_FLOATS, _THIRD_FLOATS = _FIRST_CACHE // 4, _THIRD_CACHE // 4
 _CACHED_BYTES = _SECOND_CACHE // 2
+_BYTE_NANOSECONDS = 0.03
+_FUNCTION_NANOSECONDS = 5.0
 _CALL_FLOATS = 1 << 12
 
 # core.dispatch.eager
@@ -1845,7 +1847,7 @@ def _leaky_relu_of_elementwise_reference(x, *, negative_slope):
     return np.maximum(x, x * negative_slope)
 
 
-def _clip(x, *, x_min, x_max):
+def _clip_of_elementwise_reference(x, *, x_min, x_max):
     return np.minimum(np.maximum(x, x_min), x_max)
 
 
@@ -2432,6 +2434,260 @@ def _stable_order(x):
     return np.argsort(_sort_keys(x), axis=-1, kind="stable")
 
 
+# kernels.special.chebyshev
+def _series_at(coefficients, t):
+    twice = 2 * t
+    one = two = 0 * t
+    for c in reversed(coefficients[1:]):
+        one, two = twice * one - two + c, one
+    return t * one - two + coefficients[0]
+
+
+def _series_between(coefficients, low, high, x):
+    return _series_at(coefficients, (2 * x - (low + high)) / (high - low))
+
+
+def _log_above_zero(x):
+    return np.log(np.maximum(x, np.finfo(x.dtype).tiny))
+
+
+# kernels.special.bessel_reference
+_LEAST_LARGE = 8.0
+_PHASE = math.sqrt(0.5)
+_J0_SMALL = (
+    0.15772797147489012, -0.008723442352852221, 0.2651786132033368, -0.37009499387264977,
+    0.15806710233209725, -0.034893769411408884, 0.004819180069467605, -0.00046062616620627504,
+    3.246032882100508e-05, -1.7619469077621507e-06, 7.608163592418782e-08, -2.679253530557673e-09,
+    7.848696314479465e-11, -1.9438346867370164e-12, 4.125320595634374e-14, -7.588508125447546e-16,
+    1.2218515873961411e-17,
+)  # fmt: skip
+_J1_SMALL = (
+    0.08104484632565812, -0.1489751450676521, 0.1609992623572097, -0.08268049176681791,
+    0.022213639654966037, -0.003646940600769276, 0.0004050337728354822, -3.255554866857259e-05,
+    1.9858774049915165e-06, -9.521984756750436e-08, 3.687133759097148e-09, -1.178026622695885e-10,
+    3.160154580348003e-12, -7.221755239651773e-14, 1.4232144003513942e-15, -2.4441972916190464e-17,
+)  # fmt: skip
+_Y0_SMALL = (
+    0.03645469809116044, -0.2783237094075825, 0.2960499990207148, 0.09825508408187864,
+    -0.10755155280627783, 0.031799074084414514, -0.005161397105810715, 0.0005498525320039012,
+    -4.1996983149420134e-05, 2.4290361107923793e-06, -1.1049969793472957e-07, 4.06651736597911e-09,
+    -1.2374148898289854e-10, 3.1685725528945945e-12, -6.926956032431002e-14,
+    1.3086308625876684e-15, -2.1586201986914482e-17,
+)  # fmt: skip
+_Y1_SMALL = (
+    0.038300769852423776, -0.08182561412732826, -0.0248677076121964, 0.047967452752746984,
+    -0.01852588451089802, 0.003680607687823511, -0.0004627254060293369, 4.06940026958087e-05,
+    -2.6617695125295625e-06, 1.350602691325434e-07, -5.483524110336276e-09, 1.8245086841229007e-10,
+    -5.070666636591129e-12, 1.1956162517587948e-13, -2.423162442712473e-15, 4.268126513072962e-17,
+)  # fmt: skip
+_P0 = (
+    0.9994603493475187, -0.0005365220468132117, 3.0751847875194745e-06, -5.1705945376060975e-08,
+    1.6306464635151382e-09, -7.86409137723707e-11, 5.168262387349193e-12, -4.3045788699253914e-13,
+    4.3265957431549404e-14, -5.069034095935236e-15, 6.748072215733873e-16, -1.0011513723467786e-16,
+)  # fmt: skip
+_Q0 = (
+    -0.015555854605337009, 6.838519942611649e-05, -7.414498411060647e-07, 1.7972457247968992e-08,
+    -7.27191593686632e-10, 4.2201219046687385e-11, -3.206747420996635e-12, 3.006145125351706e-13,
+    -3.336328185322427e-14, 4.255225040245461e-15, -6.09993013164005e-16, 9.662128970303257e-17,
+    -1.6686065214378146e-17, 3.1082440486738143e-18, -6.191115787358145e-19,
+)  # fmt: skip
+_P1 = (
+    1.0009030408600137, 0.0008989898330859408, -3.987284300488908e-06, 6.177633960644299e-08,
+    -1.8718907491063067e-09, 8.816898659582339e-11, -5.704863640395645e-12, 4.699195515230542e-13,
+    -4.6842237839904895e-14, 5.452674896044717e-15, -7.221180842274018e-16, 1.0667689114335412e-16,
+)  # fmt: skip
+_Q1 = (
+    0.04677778706953532, -9.62772354915708e-05, 9.138615257955454e-07, -2.0959781384083424e-08,
+    8.229193327650554e-10, -4.686363688176945e-11, 3.5152187949686082e-12, -3.2643156743279e-13,
+    3.5967765829165294e-14, -4.5612523950772974e-15, 6.508282957783384e-16,
+    -1.0269147531823243e-16, 1.767635548776479e-17, -3.2834519872981614e-18,
+)  # fmt: skip
+
+
+def _small(size):
+    x = np.minimum(size, _LEAST_LARGE)
+    return x, x * x
+
+
+def _waves(order, size):
+    x = np.minimum(np.maximum(size, _LEAST_LARGE), np.finfo(size.dtype).max)
+    ratio = _LEAST_LARGE / x
+    t = ratio * ratio
+    p = _series_between((_P0, _P1)[order], 0, 1, t)
+    q = _series_between((_Q0, _Q1)[order], 0, 1, t) * ratio
+    sine, cosine = np.sin(x), np.cos(x)
+    # sin(w) and cos(w) without the rounding of x - pi / 4
+    sin_w, cos_w = (sine - cosine) * _PHASE, (sine + cosine) * _PHASE
+    if order:
+        sin_w, cos_w = -cos_w, sin_w
+    height = np.sqrt(2 / (math.pi * x))
+    waves = height * (p * cos_w - q * sin_w), height * (p * sin_w + q * cos_w)
+    at_end = size == math.inf
+    return np.where(at_end, 0, waves[0]), np.where(at_end, 0, waves[1])
+
+
+def _bessel_j0_of_bessel_reference(x):
+    size = np.abs(x)
+    _, square = _small(size)
+    low = _series_between(_J0_SMALL, 0, 64, square)
+    return np.where(size <= _LEAST_LARGE, low, _waves(0, size)[0])
+
+
+def _bessel_j1_of_bessel_reference(x):
+    size = np.abs(x)
+    low, square = _small(size)
+    low = low * _series_between(_J1_SMALL, 0, 64, square)
+    value = np.where(size <= _LEAST_LARGE, low, _waves(1, size)[0])
+    return np.where(x < 0, -value, value)
+
+
+def _bessel_y0_of_bessel_reference(x):
+    size = np.maximum(x, 0)
+    low, square = _small(size)
+    smooth = _series_between(_Y0_SMALL, 0, 64, square)
+    low = smooth + 2 / math.pi * np.log(low / 2) * _series_between(_J0_SMALL, 0, 64, square)
+    value = np.where(size <= _LEAST_LARGE, low, _waves(0, size)[1])
+    return np.where(x < 0, math.nan, value)
+
+
+def _bessel_y1_of_bessel_reference(x):
+    size = np.maximum(x, 0)
+    low, square = _small(size)
+    first = low * _series_between(_J1_SMALL, 0, 64, square)
+    low = low * _series_between(_Y1_SMALL, 0, 64, square) + 2 / math.pi * (
+        _log_above_zero(low / 2) * first - 1 / low
+    )
+    value = np.where(size <= _LEAST_LARGE, low, _waves(1, size)[1])
+    return np.where(x < 0, math.nan, value)
+
+
+# kernels.special.modified_bessel_reference
+_I0_SMALL = (
+    0.338397637204738, -0.30468267234319835, 0.17162090152220863, -0.09490109704804749,
+    0.049305284239670545, -0.023737414805899353, 0.010546460394594748, -0.004324309995050515,
+    0.001639475616941317, -0.0005763755745385569, 0.00018850288509575486, -5.754195010051921e-05,
+    1.644844807049961e-05, -4.416738358531402e-06, 1.1173875389114407e-06, -2.6707938531211896e-07,
+    6.046995004727052e-08, -1.3000250169148409e-08, 2.659823703510256e-09, -5.18979322849944e-10,
+    9.675803380737591e-11, -1.726826348580346e-11, 2.954790856435352e-12, -4.85346207668158e-13,
+    7.646439037500841e-14, -1.1679268663300491e-14, 1.5376588891058418e-15,
+    -1.0880185641326534e-16, -4.662936703425657e-17, -8.895661984809067e-17,
+    -2.0539125955565397e-16, 4.818367926873179e-16, 2.2759572004815707e-16, -7.577272143066693e-17,
+    -2.3092638912203257e-16, 3.6415315207705137e-16, -9.43689570931383e-17, 2.586819647376615e-16,
+    -3.469446951953614e-16, 4.590772206825022e-16,
+)  # fmt: skip
+_I0_LARGE = (
+    0.40224520550705434, 0.003369116478255698, 6.889758346915187e-05, 2.891370520892167e-06,
+    2.048918588570814e-07, 2.266668996497856e-08, 3.396231893493251e-09, 4.940602815750595e-10,
+    1.1889156326105876e-11, -3.149915883682297e-11, -1.3215872840532938e-11,
+    -1.7940782193193173e-12, 7.179368211041038e-13, 3.8527847578961885e-13, 1.5307755063531658e-14,
+    -4.1466829969749597e-14, -9.658940314238862e-15, 3.733680031814402e-15, 1.8118839761882555e-15,
+)  # fmt: skip
+_I1_SMALL = (
+    0.1262935932218168, -0.176416518357834, 0.10264365868984704, -0.05294598120809491,
+    0.02472644903062644, -0.010564084894626142, 0.004156422944312771, -0.0015135724506312276,
+    0.0005122859561685564, -0.00016176081582588043, 4.781565107545474e-05, -1.3273163655881659e-05,
+    3.470251308021477e-06, -8.568720265031416e-07, 2.0032947525422396e-07, -4.4450591245304154e-08,
+    9.38153729673763e-09, -1.887249776177935e-09, 3.625590050404526e-10, -6.663478213653207e-11,
+    1.1736166483089506e-11, -1.9839861697956705e-12, 3.2226415980218806e-13,
+    -5.028963356856764e-14, 7.457368056407177e-15, -1.1096332186433244e-15,
+)  # fmt: skip
+_I1_LARGE = (
+    0.3892881175091401, -0.009761097491361425, -0.00011058893876265907, -3.8825648088014475e-06,
+    -2.512236238816357e-07, -2.631468840164075e-08, -3.835380517624998e-09, -5.589743112821566e-10,
+    -1.8974946058847308e-11, 3.2526044080327665e-11, 1.4125753899918436e-11, 2.035722701521081e-12,
+    -7.199396634405275e-13, -4.0836001247157586e-13, -2.111644192837048e-14, 4.275690912436403e-14,
+    1.0311751452718453e-14, -3.884670363163423e-15, -1.8407497748285097e-15, 4.440892098500626e-16,
+)  # fmt: skip
+_K0_SMALL = (
+    -0.2676636966169514, 0.3442898999246285, 0.0359799365153615, 0.001264615411446926,
+    2.286212103119452e-05, 2.5347910790261494e-07, 1.904516377220209e-09, 1.0349695257633625e-11,
+    4.2598161427910826e-14, 1.3744654358807508e-16,
+)  # fmt: skip
+_K1_SMALL = (
+    -0.06409034516866254, -0.10916919599320105, -0.006636878452817714, -0.00016822792382067343,
+    -2.389559180803608e-06, -2.1853569024549695e-08, -1.3982271326113327e-10,
+    -6.618562752976041e-13, -2.4134516242987822e-15, -6.990873731242567e-18,
+)  # fmt: skip
+_K0_LARGE = (
+    1.2201515410329777, -0.0314481013119645, 0.0015698838857300533, -0.00012849549581627802,
+    1.39498137188765e-05, -1.8317555227191195e-06, 2.766813639445015e-07, -4.660489897687948e-08,
+    8.574034017414225e-09, -1.6975345093890614e-09, 3.5773972814003283e-10, -7.957489244477396e-11,
+    1.8559491149549264e-11, -4.514597883374519e-12, 1.1403405882073441e-12,
+    -2.9800969231481784e-13, 8.032890775068375e-14, -2.2275133267462965e-14, 6.340076476276646e-15,
+    -1.848593377920907e-15, 5.5120559994043335e-16, -1.6782311257549006e-16,
+    5.2103917776435543e-17,
+)  # fmt: skip
+_K1_LARGE = (
+    1.3603130952422213, 0.10392373657681724, -0.002857816859622779, 0.00019521551847135162,
+    -1.936197974166083e-05, 2.406484947837217e-06, -3.5019606030878126e-07, 5.7410841254500495e-08,
+    -1.0345762465678097e-08, 2.0150497551970347e-09, -4.1903547593419254e-10,
+    9.218315187605315e-11, -2.129967838427791e-11, 5.139639673482343e-12, -1.2891739609498229e-12,
+    3.348419666052243e-13, -8.976705182010146e-14, 2.4771544242195988e-14, -7.0198370892147685e-15,
+    2.038703166239861e-15, -6.057047270643018e-16, 1.8380935752430455e-16, -5.689462849193648e-17,
+)  # fmt: skip
+
+
+def _bessel_i0e(x):
+    size = np.abs(x)
+    beyond = np.maximum(size, 8)
+    low = _series_at(_I0_SMALL, np.minimum(size, 8) / 4 - 1)
+    return np.where(size <= 8, low, _series_at(_I0_LARGE, 16 / beyond - 1) / np.sqrt(beyond))
+
+
+def _bessel_i1e(x):
+    size = np.abs(x)
+    beyond = np.maximum(size, 8)
+    low = x * _series_at(_I1_SMALL, np.minimum(size, 8) / 4 - 1)
+    high = _series_at(_I1_LARGE, 16 / beyond - 1) / np.sqrt(beyond)
+    return np.where(size <= 8, low, np.where(x < 0, -high, high))
+
+
+def _bessel_i0(x):
+    return _bessel_i0e(x) * np.exp(np.abs(x))
+
+
+def _bessel_i1(x):
+    return _bessel_i1e(x) * np.exp(np.abs(x))
+
+
+def _small_k0(x):
+    zero = np.where(x == 0, math.inf, _series_between(_K0_SMALL, 0, 4, x * x))
+    return zero - _log_above_zero(x / 2) * _bessel_i0e(x) * np.exp(x)
+
+
+def _small_k1(x):
+    first = x * _series_between(_K1_SMALL, 0, 4, x * x) + 1 / x
+    return first + _log_above_zero(x / 2) * _bessel_i1e(x) * np.exp(x)
+
+
+def _k(order, x, scaled):
+    size = np.maximum(x, 0)
+    inside, beyond = np.minimum(size, 2), np.maximum(size, 2)
+    low = (_small_k0, _small_k1)[order](inside)
+    high = _series_between((_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / np.sqrt(beyond)
+    if scaled:
+        low = low * np.exp(inside)
+    else:
+        high = high * np.exp(-beyond)
+    return np.where(x < 0, math.nan, np.where(size <= 2, low, high))
+
+
+def _bessel_k0_of_modified_bessel_reference(x):
+    return _k(0, x, scaled=False)
+
+
+def _bessel_k1_of_modified_bessel_reference(x):
+    return _k(1, x, scaled=False)
+
+
+def _bessel_k0e_of_modified_bessel_reference(x):
+    return _k(0, x, scaled=True)
+
+
+def _bessel_k1e_of_modified_bessel_reference(x):
+    return _k(1, x, scaled=True)
+
+
 # kernels.special.special_reference
 _ERF_TOP_of_special_reference = (
     1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
@@ -2578,6 +2834,7 @@ def _stirling_series(x):
 
 _STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1))[::-1]
 _DIGAMMA = (*(b / (2 * k) for k, b in reversed([*enumerate(_BERNOULLI, 1)])), 0.0)
+_TRIGAMMA = (*reversed(_BERNOULLI), 0.0)
 _HALF_LOG = 0.5 * math.log(2 * math.pi)
 
 
@@ -2628,6 +2885,29 @@ def _digamma_of_special_reference(x):
     value = np.where(x < 0.5, value - math.pi * np.cos(angle) / np.sin(angle), value)
     value = np.where((x <= 0) & (part == 0), np.nan, value)
     return np.where(x == np.inf, np.inf, value)
+
+
+def _trigamma(x):
+    high = np.where(x < 0.5, 1 - x, x)
+    top, bottom = (
+        np.where(high < _START_of_special_reference, 1.0, 0.0),
+        np.where(high < _START_of_special_reference, high * high, 1.0),
+    )
+    high = high + (high < _START_of_special_reference)
+    for _ in range(
+        _START_of_special_reference - 1
+    ):  # top / bottom is the sum of 1 / high**2 over all steps
+        below, square = high < _START_of_special_reference, high * high
+        top = np.where(below, top * square + bottom, top)
+        bottom = np.where(below, bottom * square, bottom)
+        high = high + below
+    inverse = 1 / high
+    square = inverse * inverse
+    value = top / bottom + inverse * _polynomial(_TRIGAMMA, square) + 0.5 * square + inverse
+    part = x - np.rint(x)  # exact beside 0, where both go to infinity
+    slope = math.pi / np.sin(math.pi * part)
+    value = np.where(x < 0.5, slope * slope - value, value)
+    return np.where(((x <= 0) & (part == 0)) | (x == -np.inf), np.inf, value)
 
 
 # ops.arrays.axes
@@ -3960,12 +4240,32 @@ def _grid(dims, indices, axis):
     return tuple(grid)
 
 
+def _differ_along(dims, others, axis):
+    return bool(dims[:axis] == others[:axis] and dims[axis + 1 :] == others[axis + 1 :])
+
+
+def _positions_along(dims, indices, axis):
+    n, inner = dims[axis], math.prod(dims[axis + 1 :])
+    flat = indices.astype(np.intp)
+    if flat.size and np.minimum.reduce(flat, None) < 0:
+        flat += n * (flat < 0)
+    if inner != 1:
+        flat *= inner
+        flat += np.arange(inner).reshape(dims[axis + 1 :])
+    if axis:
+        lines = (*dims[:axis], *(1,) * (len(dims) - axis))
+        flat += (np.arange(math.prod(dims[:axis])) * (n * inner)).reshape(lines)
+    return flat
+
+
 def _take_along_axis(x, indices, *, axis):
     _along_rule(_Spec(x.shape, "float32"), _Spec(indices.shape, "int32"), axis=axis)
     axis %= x.ndim
     n = x.shape[axis]
     indices = np.asarray(indices)
     _check_range(indices, n, -n if n else 0, "take_along_axis", "GatherNd")
+    if x.flags.c_contiguous and _differ_along(x.shape, indices.shape, axis):
+        return x.reshape(-1)[_positions_along(x.shape, indices, axis)]
     return x[_grid(x.shape, indices, axis)]
 
 
@@ -4723,9 +5023,9 @@ def _angle(x):
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
     angle_dtype = _float_dtype(_ElementType(x.dtype)).dtype
-    # -0 + 0 is 0, whose angle is 0; that of -0 would be pi.
-    real = x.astype(angle_dtype, copy=False) + np.zeros((), angle_dtype)
-    return np.arctan2(np.zeros((), angle_dtype), real).astype(angle_dtype)
+    # a half turn where the sign is -1; NaN stays
+    turns = np.abs(np.minimum(np.sign(x.astype(angle_dtype, copy=False)), 0)) * math.pi
+    return turns.astype(angle_dtype, copy=False)
 
 
 def _complex(a, b):
@@ -4747,6 +5047,9 @@ def _view_as_complex(x):
 
 
 # ops.math.cumulative
+_BROAD = round(_CALL_FLOATS * 8 * _BYTE_NANOSECONDS / (2 * _FUNCTION_NANOSECONDS))
+
+
 def _along_axis(n, cut, axis):
     return tuple(cut if i == axis else slice(None) for i in range(n))
 
@@ -4811,6 +5114,9 @@ def _cumulative_logsumexp(x, *, axis, exclusive, reverse):
     _check_axes(x, axis, "cumulative_logsumexp")
 
     def step(values, axis):
+        # a call for each row, or number by number, where each waits for the one before it
+        if values.size < _BROAD * values.shape[axis]:
+            return np.logaddexp.accumulate(values, axis=axis)
         rows = np.moveaxis(values, axis, 0)
         out = np.empty_like(rows)
         running = np.full(rows.shape[1:], -np.inf, rows.dtype)
@@ -5048,10 +5354,16 @@ def _zeta_sum(s, a):
     return total
 
 
+def _is_trigamma(a):
+    return a.size > 0 and bool((a == 1).all())
+
+
 def _polygamma(a, x):
     order, doubles = np.broadcast_arrays(
         _real_floats(a).astype(np.float64), _real_floats(x).astype(np.float64)
     )
+    if _is_trigamma(a):
+        return _trigamma(doubles).astype(x.dtype)
     factorial = np.exp(_positive_lgamma(order + 1))
     sign = 2 * (order % 2) - 1
     value = sign * factorial * _zeta(order + 1, doubles)
@@ -5276,6 +5588,20 @@ def _ranks(q, n, method):
     return low.astype(np.int64)[..., None], high.astype(np.int64)[..., None], weight[..., None]
 
 
+def _between_ranks(ordered, q, method):
+    low, high, weight = (x[0] for x in _ranks(q, np.array(ordered.shape[-1]), method))
+    if not weight:
+        return ordered[..., low] + 0.0
+    return _weigh(ordered[..., low], ordered[..., high], weight)
+
+
+def _weigh(lower, upper, weight):
+    step = np.where(weight > 0, upper - lower, 0)  # of two infinities where nothing is added
+    between = lower + step * weight
+    beside_infinity = lower * (1 - weight) + upper * weight  # where the step is none
+    return np.where(np.isfinite(step), between, beside_infinity)
+
+
 def _rows_of_statistics(x, axis):
     axes = _canonical_axes(axis, x.ndim, "quantile")
     other_axes = [i for i in range(x.ndim) if i not in axes]
@@ -5304,33 +5630,49 @@ def _quantile(x, *, q, axis, method, keepdims, skip_nan):
     _check_axes(x, axis, "quantile")
     quantile_dtype = _float_dtype(_ElementType(x.dtype)).dtype
     rows, axes, _ = _rows_of_statistics(x.astype(quantile_dtype, copy=False), axis)
-    n = _row_lengths(rows, skip_nan)
     ordered = _sorted_last(rows)  # NaN comes last
-    has_nan = (n == 0) if skip_nan else np.isnan(ordered[..., -1])
+    last = ordered[..., -1]
+    n = _row_lengths(rows, skip_nan) if skip_nan else None
+    has_nan = last != last if n is None else n == 0
     results = []
     for share in q if type(q) is tuple else (q,):
-        low, high, weight = _ranks(share, n, method)
-        lower = np.take_along_axis(ordered, low, axis=-1)
-        upper = np.take_along_axis(ordered, high, axis=-1)
-        step = np.where(weight > 0, upper - lower, 0)  # of two infinities where nothing is added
-        between = lower + step * weight
-        beside_infinity = lower * (1 - weight) + upper * weight  # where the step is none
-        between = np.where(np.isfinite(step), between, beside_infinity)
-        value = np.where(has_nan, np.nan, between[..., 0])
+        if n is None:
+            between = _between_ranks(ordered, share, method)
+        else:
+            low, high, weight = _ranks(share, n, method)
+            lower = np.take_along_axis(ordered, low, axis=-1)
+            upper = np.take_along_axis(ordered, high, axis=-1)
+            between = _weigh(lower, upper, weight)[..., 0]
+        value = np.where(has_nan, np.nan, between)
         results.append(np.expand_dims(value, axes) if keepdims else value)
     return _join_of_statistics(results, q, _reduced_dims(x.shape, axis, keepdims), quantile_dtype)
+
+
+def _index_of_rank(rows, ordered, rank):
+    numbers, sorted_numbers = rows.reshape(-1), ordered.reshape(-1)
+    number = sorted_numbers[rank]
+    if number != number:  # NaN comes last
+        alike, sorted_alike = numbers != numbers, sorted_numbers != sorted_numbers
+    else:
+        alike, sorted_alike = numbers == number, sorted_numbers == number
+    return np.flatnonzero(alike)[rank - np.argmax(sorted_alike)]
 
 
 def _quantile_spread(g, x, *, q, axis, method, keepdims, skip_nan):
     rows, _, order = _rows_of_statistics(x, axis)
     n = _row_lengths(rows, skip_nan)
-    ranking = _stable_order(rows)
+    # Ordering positions takes NumPy ten times as long as ordering numbers.
+    ordered = _sorted_last(rows) if rows.size == rows.shape[-1] else None
+    ranking = _stable_order(rows) if ordered is None else None
     result = np.zeros(rows.shape, g.dtype)
     for i, share in enumerate(q if type(q) is tuple else (q,)):
         part = (g[i] if type(q) is tuple else g).reshape(rows.shape[:-1])[..., None]
         low, high, weight = _ranks(share, n, method)
         for rank, factor in ((low, 1 - weight), (high, weight)):
-            index = np.take_along_axis(ranking, rank, axis=-1)
+            if ordered is None:
+                index = np.take_along_axis(ranking, rank, axis=-1)
+            else:
+                index = np.reshape(_index_of_rank(rows, ordered, rank.item()), rank.shape)
             current = np.take_along_axis(result, index, axis=-1)
             np.put_along_axis(result, index, current + (part * factor).astype(g.dtype), axis=-1)
     moved = result.reshape([x.shape[i] for i in order])
@@ -5410,6 +5752,13 @@ def _sinc(x):
 # ops.math.value_limits
 
 
+def _clip(x, *, x_min, x_max):
+    if type(x) is np.ndarray and x.dtype.kind in "iu" and x.size > _CALL_FLOATS:
+        # by vectors, which NumPy's minimum and maximum of integers beside a number are not
+        return np.clip(x, x_min, x_max)
+    return _clip_of_elementwise_reference(x, x_min=x_min, x_max=x_max)
+
+
 def _clip_by_tensors(x, x_min, x_max):
     return np.maximum(np.minimum(x, x_max), x_min)
 
@@ -5449,7 +5798,7 @@ def _sparse_sigmoid(x):
 
 
 def _hard_tanh(x):
-    return _clip(x, x_min=-1, x_max=1)
+    return _clip_of_elementwise_reference(x, x_min=-1, x_max=1)
 
 
 def _elu(x, *, alpha):
@@ -6717,144 +7066,23 @@ def _vander(x, *, exponents):
     return np.power(x, powers).astype(promised)
 
 
-# ops.special.chebyshev
-def _series_at(coefficients, t):
-    twice = 2 * t
-    one = two = 0 * t
-    for c in reversed(coefficients[1:]):
-        one, two = twice * one - two + c, one
-    return t * one - two + coefficients[0]
-
-
-def _series_between(coefficients, low, high, x):
-    return _series_at(coefficients, (2 * x - (low + high)) / (high - low))
-
-
-def _log_above_zero(x):
-    return np.log(np.maximum(x, np.finfo(x.dtype).tiny))
-
-
 # ops.special.bessel
-_LEAST_LARGE = 8.0
-_PHASE = math.sqrt(0.5)
-_J0_SMALL = (
-    0.15772797147489012, -0.008723442352852221, 0.2651786132033368, -0.37009499387264977,
-    0.15806710233209725, -0.034893769411408884, 0.004819180069467605, -0.00046062616620627504,
-    3.246032882100508e-05, -1.7619469077621507e-06, 7.608163592418782e-08, -2.679253530557673e-09,
-    7.848696314479465e-11, -1.9438346867370164e-12, 4.125320595634374e-14, -7.588508125447546e-16,
-    1.2218515873961411e-17,
-)  # fmt: skip
-_J1_SMALL = (
-    0.08104484632565812, -0.1489751450676521, 0.1609992623572097, -0.08268049176681791,
-    0.022213639654966037, -0.003646940600769276, 0.0004050337728354822, -3.255554866857259e-05,
-    1.9858774049915165e-06, -9.521984756750436e-08, 3.687133759097148e-09, -1.178026622695885e-10,
-    3.160154580348003e-12, -7.221755239651773e-14, 1.4232144003513942e-15, -2.4441972916190464e-17,
-)  # fmt: skip
-_Y0_SMALL = (
-    0.03645469809116044, -0.2783237094075825, 0.2960499990207148, 0.09825508408187864,
-    -0.10755155280627783, 0.031799074084414514, -0.005161397105810715, 0.0005498525320039012,
-    -4.1996983149420134e-05, 2.4290361107923793e-06, -1.1049969793472957e-07, 4.06651736597911e-09,
-    -1.2374148898289854e-10, 3.1685725528945945e-12, -6.926956032431002e-14,
-    1.3086308625876684e-15, -2.1586201986914482e-17,
-)  # fmt: skip
-_Y1_SMALL = (
-    0.038300769852423776, -0.08182561412732826, -0.0248677076121964, 0.047967452752746984,
-    -0.01852588451089802, 0.003680607687823511, -0.0004627254060293369, 4.06940026958087e-05,
-    -2.6617695125295625e-06, 1.350602691325434e-07, -5.483524110336276e-09, 1.8245086841229007e-10,
-    -5.070666636591129e-12, 1.1956162517587948e-13, -2.423162442712473e-15, 4.268126513072962e-17,
-)  # fmt: skip
-_P0 = (
-    0.9994603493475187, -0.0005365220468132117, 3.0751847875194745e-06, -5.1705945376060975e-08,
-    1.6306464635151382e-09, -7.86409137723707e-11, 5.168262387349193e-12, -4.3045788699253914e-13,
-    4.3265957431549404e-14, -5.069034095935236e-15, 6.748072215733873e-16, -1.0011513723467786e-16,
-)  # fmt: skip
-_Q0 = (
-    -0.015555854605337009, 6.838519942611649e-05, -7.414498411060647e-07, 1.7972457247968992e-08,
-    -7.27191593686632e-10, 4.2201219046687385e-11, -3.206747420996635e-12, 3.006145125351706e-13,
-    -3.336328185322427e-14, 4.255225040245461e-15, -6.09993013164005e-16, 9.662128970303257e-17,
-    -1.6686065214378146e-17, 3.1082440486738143e-18, -6.191115787358145e-19,
-)  # fmt: skip
-_P1 = (
-    1.0009030408600137, 0.0008989898330859408, -3.987284300488908e-06, 6.177633960644299e-08,
-    -1.8718907491063067e-09, 8.816898659582339e-11, -5.704863640395645e-12, 4.699195515230542e-13,
-    -4.6842237839904895e-14, 5.452674896044717e-15, -7.221180842274018e-16, 1.0667689114335412e-16,
-)  # fmt: skip
-_Q1 = (
-    0.04677778706953532, -9.62772354915708e-05, 9.138615257955454e-07, -2.0959781384083424e-08,
-    8.229193327650554e-10, -4.686363688176945e-11, 3.5152187949686082e-12, -3.2643156743279e-13,
-    3.5967765829165294e-14, -4.5612523950772974e-15, 6.508282957783384e-16,
-    -1.0269147531823243e-16, 1.767635548776479e-17, -3.2834519872981614e-18,
-)  # fmt: skip
-
-
-def _small(size):
-    x = np.minimum(size, _LEAST_LARGE)
-    return x, x * x
-
-
-def _waves(order, size):
-    x = np.minimum(np.maximum(size, _LEAST_LARGE), np.finfo(size.dtype).max)
-    ratio = _LEAST_LARGE / x
-    t = ratio * ratio
-    p = _series_between((_P0, _P1)[order], 0, 1, t)
-    q = _series_between((_Q0, _Q1)[order], 0, 1, t) * ratio
-    sine, cosine = np.sin(x), np.cos(x)
-    # sin(w) and cos(w) without the rounding of x - pi / 4
-    sin_w, cos_w = (sine - cosine) * _PHASE, (sine + cosine) * _PHASE
-    if order:
-        sin_w, cos_w = -cos_w, sin_w
-    height = np.where(np.isinf(size), 0, np.sqrt(2 / (math.pi * x)))
-    return height * (p * cos_w - q * sin_w), height * (p * sin_w + q * cos_w)
-
-
-def _j0(size):
-    _, square = _small(size)
-    low = _series_between(_J0_SMALL, 0, 64, square)
-    return np.where(size <= _LEAST_LARGE, low, _waves(0, size)[0])
-
-
-def _j1(size):
-    x, square = _small(size)
-    low = x * _series_between(_J1_SMALL, 0, 64, square)
-    return np.where(size <= _LEAST_LARGE, low, _waves(1, size)[0])
-
-
-def _y0(x):
-    low, square = _small(x)
-    smooth = _series_between(_Y0_SMALL, 0, 64, square)
-    low = smooth + 2 / math.pi * np.log(low / 2) * _series_between(_J0_SMALL, 0, 64, square)
-    return np.where(x <= _LEAST_LARGE, low, _waves(0, x)[1])
-
-
-def _y1(x):
-    low, square = _small(x)
-    first = low * _series_between(_J1_SMALL, 0, 64, square)
-    low = low * _series_between(_Y1_SMALL, 0, 64, square) + 2 / math.pi * (
-        _log_above_zero(low / 2) * first - 1 / low
-    )
-    return np.where(x <= _LEAST_LARGE, low, _waves(1, x)[1])
-
-
-def _above_zero(function, x):
-    floats = _real_floats(x)
-    return np.where(floats < 0, np.nan, function(np.maximum(floats, 0))).astype(x.dtype)
 
 
 def _bessel_j0(x):
-    return _j0(np.abs(_real_floats(x))).astype(x.dtype)
+    return _bessel_j0_of_bessel_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _bessel_j1(x):
-    floats = _real_floats(x)
-    return (np.sign(floats) * _j1(np.abs(floats))).astype(x.dtype)
+    return _bessel_j1_of_bessel_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _bessel_y0(x):
-    return _above_zero(_y0, x)
+    return _bessel_y0_of_bessel_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _bessel_y1(x):
-    return _above_zero(_y1, x)
+    return _bessel_y1_of_bessel_reference(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 # ops.special.integrals
@@ -7060,139 +7288,46 @@ def _spence(x):
 
 
 # ops.special.modified_bessel
-_I0_SMALL = (
-    0.338397637204738, -0.30468267234319835, 0.17162090152220863, -0.09490109704804749,
-    0.049305284239670545, -0.023737414805899353, 0.010546460394594748, -0.004324309995050515,
-    0.001639475616941317, -0.0005763755745385569, 0.00018850288509575486, -5.754195010051921e-05,
-    1.644844807049961e-05, -4.416738358531402e-06, 1.1173875389114407e-06, -2.6707938531211896e-07,
-    6.046995004727052e-08, -1.3000250169148409e-08, 2.659823703510256e-09, -5.18979322849944e-10,
-    9.675803380737591e-11, -1.726826348580346e-11, 2.954790856435352e-12, -4.85346207668158e-13,
-    7.646439037500841e-14, -1.1679268663300491e-14, 1.5376588891058418e-15,
-    -1.0880185641326534e-16, -4.662936703425657e-17, -8.895661984809067e-17,
-    -2.0539125955565397e-16, 4.818367926873179e-16, 2.2759572004815707e-16, -7.577272143066693e-17,
-    -2.3092638912203257e-16, 3.6415315207705137e-16, -9.43689570931383e-17, 2.586819647376615e-16,
-    -3.469446951953614e-16, 4.590772206825022e-16,
-)  # fmt: skip
-_I0_LARGE = (
-    0.40224520550705434, 0.003369116478255698, 6.889758346915187e-05, 2.891370520892167e-06,
-    2.048918588570814e-07, 2.266668996497856e-08, 3.396231893493251e-09, 4.940602815750595e-10,
-    1.1889156326105876e-11, -3.149915883682297e-11, -1.3215872840532938e-11,
-    -1.7940782193193173e-12, 7.179368211041038e-13, 3.8527847578961885e-13, 1.5307755063531658e-14,
-    -4.1466829969749597e-14, -9.658940314238862e-15, 3.733680031814402e-15, 1.8118839761882555e-15,
-)  # fmt: skip
-_I1_SMALL = (
-    0.1262935932218168, -0.176416518357834, 0.10264365868984704, -0.05294598120809491,
-    0.02472644903062644, -0.010564084894626142, 0.004156422944312771, -0.0015135724506312276,
-    0.0005122859561685564, -0.00016176081582588043, 4.781565107545474e-05, -1.3273163655881659e-05,
-    3.470251308021477e-06, -8.568720265031416e-07, 2.0032947525422396e-07, -4.4450591245304154e-08,
-    9.38153729673763e-09, -1.887249776177935e-09, 3.625590050404526e-10, -6.663478213653207e-11,
-    1.1736166483089506e-11, -1.9839861697956705e-12, 3.2226415980218806e-13,
-    -5.028963356856764e-14, 7.457368056407177e-15, -1.1096332186433244e-15,
-)  # fmt: skip
-_I1_LARGE = (
-    0.3892881175091401, -0.009761097491361425, -0.00011058893876265907, -3.8825648088014475e-06,
-    -2.512236238816357e-07, -2.631468840164075e-08, -3.835380517624998e-09, -5.589743112821566e-10,
-    -1.8974946058847308e-11, 3.2526044080327665e-11, 1.4125753899918436e-11, 2.035722701521081e-12,
-    -7.199396634405275e-13, -4.0836001247157586e-13, -2.111644192837048e-14, 4.275690912436403e-14,
-    1.0311751452718453e-14, -3.884670363163423e-15, -1.8407497748285097e-15, 4.440892098500626e-16,
-)  # fmt: skip
-_K0_SMALL = (
-    -0.2676636966169514, 0.3442898999246285, 0.0359799365153615, 0.001264615411446926,
-    2.286212103119452e-05, 2.5347910790261494e-07, 1.904516377220209e-09, 1.0349695257633625e-11,
-    4.2598161427910826e-14, 1.3744654358807508e-16,
-)  # fmt: skip
-_K1_SMALL = (
-    -0.06409034516866254, -0.10916919599320105, -0.006636878452817714, -0.00016822792382067343,
-    -2.389559180803608e-06, -2.1853569024549695e-08, -1.3982271326113327e-10,
-    -6.618562752976041e-13, -2.4134516242987822e-15, -6.990873731242567e-18,
-)  # fmt: skip
-_K0_LARGE = (
-    1.2201515410329777, -0.0314481013119645, 0.0015698838857300533, -0.00012849549581627802,
-    1.39498137188765e-05, -1.8317555227191195e-06, 2.766813639445015e-07, -4.660489897687948e-08,
-    8.574034017414225e-09, -1.6975345093890614e-09, 3.5773972814003283e-10, -7.957489244477396e-11,
-    1.8559491149549264e-11, -4.514597883374519e-12, 1.1403405882073441e-12,
-    -2.9800969231481784e-13, 8.032890775068375e-14, -2.2275133267462965e-14, 6.340076476276646e-15,
-    -1.848593377920907e-15, 5.5120559994043335e-16, -1.6782311257549006e-16,
-    5.2103917776435543e-17,
-)  # fmt: skip
-_K1_LARGE = (
-    1.3603130952422213, 0.10392373657681724, -0.002857816859622779, 0.00019521551847135162,
-    -1.936197974166083e-05, 2.406484947837217e-06, -3.5019606030878126e-07, 5.7410841254500495e-08,
-    -1.0345762465678097e-08, 2.0150497551970347e-09, -4.1903547593419254e-10,
-    9.218315187605315e-11, -2.129967838427791e-11, 5.139639673482343e-12, -1.2891739609498229e-12,
-    3.348419666052243e-13, -8.976705182010146e-14, 2.4771544242195988e-14, -7.0198370892147685e-15,
-    2.038703166239861e-15, -6.057047270643018e-16, 1.8380935752430455e-16, -5.689462849193648e-17,
-)  # fmt: skip
-
-
-def _scaled_i0(size):
-    beyond = np.maximum(size, 8)
-    low = _series_at(_I0_SMALL, np.minimum(size, 8) / 4 - 1)
-    return np.where(size <= 8, low, _series_at(_I0_LARGE, 16 / beyond - 1) / np.sqrt(beyond))
-
-
-def _scaled_i1(x):
-    size = np.abs(x)
-    beyond = np.maximum(size, 8)
-    low = x * _series_at(_I1_SMALL, np.minimum(size, 8) / 4 - 1)
-    high = _series_at(_I1_LARGE, 16 / beyond - 1) / np.sqrt(beyond)
-    return np.where(size <= 8, low, np.sign(x) * high)
-
-
-def _small_k(x):
-    x = np.minimum(x, 2)
-    square, log = x * x, _log_above_zero(x / 2)
-    scale = np.exp(x)
-    zero = np.where(x == 0, np.inf, _series_between(_K0_SMALL, 0, 4, square))
-    first = x * _series_between(_K1_SMALL, 0, 4, square) + 1 / x
-    return zero - log * _scaled_i0(x) * scale, first + log * _scaled_i1(x) * scale
-
-
-def _k(order, x, scaled):
-    floats = _real_floats(x)
-    size = np.maximum(floats, 0)
-    low = _small_k(size)[order]
-    beyond = np.maximum(size, 2)
-    high = _series_between((_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / np.sqrt(beyond)
-    if scaled:
-        low = low * np.exp(np.minimum(size, 2))
-    else:
-        high = high * np.exp(-beyond)
-    return np.where(floats < 0, np.nan, np.where(size <= 2, low, high)).astype(x.dtype)
 
 
 def _i0e(x):
-    return _scaled_i0(np.abs(_real_floats(x))).astype(x.dtype)
+    return _bessel_i0e(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _i1e(x):
-    return _scaled_i1(_real_floats(x)).astype(x.dtype)
+    return _bessel_i1e(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _i0(x):
-    size = np.abs(_real_floats(x))
-    return (_scaled_i0(size) * np.exp(size)).astype(x.dtype)
+    return _bessel_i0(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _i1(x):
-    floats = _real_floats(x)
-    return (_scaled_i1(floats) * np.exp(np.abs(floats))).astype(x.dtype)
+    return _bessel_i1(_real_floats(x).astype(np.float64)).astype(x.dtype)
 
 
 def _bessel_k0(x):
-    return _k(0, x, scaled=False)
+    return _bessel_k0_of_modified_bessel_reference(_real_floats(x).astype(np.float64)).astype(
+        x.dtype
+    )
 
 
 def _bessel_k1(x):
-    return _k(1, x, scaled=False)
+    return _bessel_k1_of_modified_bessel_reference(_real_floats(x).astype(np.float64)).astype(
+        x.dtype
+    )
 
 
 def _bessel_k0e(x):
-    return _k(0, x, scaled=True)
+    return _bessel_k0e_of_modified_bessel_reference(_real_floats(x).astype(np.float64)).astype(
+        x.dtype
+    )
 
 
 def _bessel_k1e(x):
-    return _k(1, x, scaled=True)
+    return _bessel_k1e_of_modified_bessel_reference(_real_floats(x).astype(np.float64)).astype(
+        x.dtype
+    )
 
 
 OPERATIONS.update(

@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from tests.core.dispatch.test_direct_indexing import assert_alike
 from trainkit.core.dispatch import native
-from trainkit.ops.special import chebyshev
+from trainkit.kernels.special import chebyshev
 
 pytestmark = pytest.mark.skipif(native.NATIVE is None, reason="there is no compiled half")
 

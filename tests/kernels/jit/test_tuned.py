@@ -107,6 +107,11 @@ def regular_of(x):
     return tk.matmul(part, part, transpose_b=True) + tk.eye(24)
 
 
+def bessel(name):
+    function = getattr(tk.math.special, f"bessel_{name}")
+    return lambda x: function(x * 9.0) + x
+
+
 ROWS = {
     "grouped_normalization": lambda x: group_normalization(x, x[0], x[1], 1, 6, 1e-3),
     "attention": attended,
@@ -123,6 +128,7 @@ ROWS = {
     ),
     "average_pool": lambda x: ops.average_pool(images_of(x), 3, 2, "same") + 1.0,
     "batch": lambda x: ops.fused_batch_normalization(x * 2.0, x[0], x[1])[0] + 1.0,
+    **{f"bessel_{name}": bessel(name) for name in ("j0", "y0", "i0", "i0e", "k0", "k0e")},
     "biased_gelu": lambda x: biased_gelu(x * 2.0, x[0]),
     "channel_window_sums": lambda x: local_response.channel_window_sums(x * 2.0, radius=3) + x,
     "clip": lambda x: tk.clip_by_value(x * 2.0, -1.0, 1.0) + x,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit import ops
 from trainkit.kernels.reductions import scans_tuned
 from trainkit.ops.math.cumulative import linear_recurrence, running_product, running_sum
 
@@ -98,3 +99,22 @@ def test_gradients_of_products_are_those_of_plain_steps(kernels, rng, axis):
     for result in results[1:]:
         for value, expected in zip(result, results[0], strict=True):
             same_bits(value.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("shape", [(130, 150), (9, 40, 60), (30000,)])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+def test_sums_of_halves_and_of_transposes_have_the_bits_of_the_body(
+    eager, rng, dtype, shape, turned, flags
+):
+    x = ops.cast(rng.normal(size=shape), dtype).numpy()
+    x.reshape(-1)[:3] = [-0.0, np.inf, np.nan]
+    x = x.T if turned else x
+    for axis in range(-x.ndim, x.ndim):
+        settings = {"axis": axis, "exclusive": flags[0], "reverse": flags[1]}
+        with np.errstate(invalid="ignore"):
+            expected = running_sum.primitive.body(np, x, **settings)
+        y = running_sum.primitive.kernel(np, x, **settings)
+        assert y.dtype == expected.dtype
+        np.testing.assert_array_equal(y.astype("float32"), expected.astype("float32"))

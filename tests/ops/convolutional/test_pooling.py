@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -69,16 +70,42 @@ def test_integers_keep_their_type_in_a_maximum_and_become_floats_in_a_mean():
 
 
 @pytest.mark.parametrize(("op", "reduce"), [("max", np.max), ("average", np.mean)])
-@pytest.mark.parametrize("output_size", [(3, 2), (5, 7), (7, 5)])
-def test_adaptive_pooling_covers_the_input_in_nearly_equal_windows(rng, op, reduce, output_size):
-    x = rng.normal(size=(2, 5, 7, 3))
-    found = getattr(ops, f"adaptive_{op}_pool")(x, output_size).numpy()
+@pytest.mark.parametrize("sizes", [(5, 7), (10, 6), (4, 12)])
+@pytest.mark.parametrize("output_size", [(3, 2), (5, 7), (7, 5), (1, 1), (5, 3), (2, 12), (4, 1)])
+def test_adaptive_pooling_covers_the_input_in_nearly_equal_windows(
+    rng, op, reduce, sizes, output_size
+):
+    x = rng.normal(size=(2, *sizes, 3))
+    pooled = getattr(ops, f"adaptive_{op}_pool")(x, output_size).numpy()
+    assert pooled.shape == (2, *output_size, 3)
     for i, j in itertools.product(*map(range, output_size)):
         rows, columns = (
             slice(k * n // m, -(-(k + 1) * n // m))
-            for k, n, m in zip((i, j), (5, 7), output_size, strict=True)
+            for k, n, m in zip((i, j), sizes, output_size, strict=True)
         )
-        np.testing.assert_allclose(found[:, i, j], reduce(x[:, rows, columns], axis=(1, 2)))
+        np.testing.assert_allclose(pooled[:, i, j], reduce(x[:, rows, columns], axis=(1, 2)))
+
+
+@pytest.mark.parametrize("op", ["max", "average"])
+@pytest.mark.parametrize("output_size", [1, 2, 3])
+def test_adaptive_pooling_of_no_images_and_of_unknown_many(rng, op, output_size):
+    pool = getattr(ops, f"adaptive_{op}_pool")
+    shape = (0, output_size, output_size, 3)
+    assert pool(np.zeros((0, 4, 6, 3), "float32"), output_size).shape == shape
+    x = rng.normal(size=(2, 4, 6, 3)).astype("float32")
+    spec = tk.TensorSpec((None, 4, 6, 3))
+    traced = tk.function(lambda x: pool(x, output_size), input_signature=[spec])
+    np.testing.assert_allclose(traced(x), pool(x, output_size), rtol=1e-6)
+    channels = tk.TensorSpec((None, 4, 6, None))
+    traced = tk.function(lambda x: pool(x, output_size), input_signature=[channels])
+    np.testing.assert_allclose(traced(x), pool(x, output_size), rtol=1e-6)
+
+
+@pytest.mark.parametrize("output_size", [1, 2, 3])
+def test_means_of_large_adaptive_windows_have_the_digits_of_float32(rng, output_size):
+    x = rng.uniform(size=(1, 150, 150, 2)).astype("float32")
+    wide = ops.adaptive_average_pool(x.astype("float64"), output_size)
+    np.testing.assert_allclose(ops.adaptive_average_pool(x, output_size), wide, rtol=4e-7)
 
 
 def test_a_window_larger_than_the_input_is_an_error():

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import trainkit as tk
 from tests.ops.numpy_compare import arrays, assert_same
 from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
@@ -101,3 +102,22 @@ def test_rows_of_positions_of_every_integer_pick_and_add_up(rng, dtype, depth, t
     np.add.at(sums, index, 1.0)
     ones = np.ones((5, 2, *x.shape[depth:]), "float32")
     np.testing.assert_array_equal(ops.scatter_nd_add(x, rows, ones).numpy(), sums)
+
+
+@pytest.mark.parametrize("dims", [(5,), (4, 6), (3, 4, 5), (3, 0), (0, 3)])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "int8"])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_take_along_axis_picks_as_numpy_does(rng, dims, dtype, layout):
+    x = np.asarray(rng.normal(size=dims), order=layout)
+    for axis in range(-len(dims), len(dims)):
+        n, shape = dims[axis], list(dims)
+        shape[axis] = 7 if n else 0
+        indices = rng.integers(0 if dtype == "uint8" else -n, max(n, 1), shape).astype(dtype)
+        expected = np.take_along_axis(x, indices.astype("int64"), axis)
+        for value in (tk.constant(x), tk.transpose(tk.constant(x.T.copy()))):
+            picks = tk.ops.take_along_axis(value, indices, axis)
+            np.testing.assert_array_equal(picks, expected, strict=True)
+        strided = tk.constant(np.repeat(indices, 2, 0))[::2]
+        np.testing.assert_array_equal(tk.ops.take_along_axis(x, strided, axis), expected)
+    one = tk.ops.take_along_axis(x, np.zeros((1,) * len(dims), dtype), 0) if x.size else x[:1]
+    np.testing.assert_array_equal(one, x[:1])

@@ -41,6 +41,8 @@ def test_cross_products_of_space_and_plane():
     padded = np.pad(plane, ((0, 0), (0, 1)))
     assert_same(ops.cross(space, space[::-1]), np.cross(space, space[::-1]))
     assert_same(ops.cross(space, plane), np.cross(space, padded))
+    many = np.tile(space, (900, 1)) * np.arange(900 * len(space))[:, None]
+    assert_same(ops.cross(many, many[::-1]), np.cross(many, many[::-1]))
     assert_same(ops.cross(plane, space), np.cross(padded, space))
     assert_same(ops.cross(plane, plane[::-1]), np.cross(padded, padded[::-1])[:, 2])
     assert_same(ops.cross(space.T, space[::-1].T, axis=0), np.cross(space, space[::-1]).T)

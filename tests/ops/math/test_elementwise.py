@@ -297,6 +297,19 @@ def test_gradient_at_ties_goes_to_the_first():
     assert gradients(ops.minimum, [1.0, 2.0], [1.0, 3.0]) == [[1, 1], [0, 0]]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("size", [0, 10, 9000])
+def test_clip_of_integers(rng, dtype, size):
+    x = rng.integers(0, 100, size).astype(dtype)
+    for low, high in [(20, 50), (50, 20), (0, 0)]:
+        clipped = ops.clip(x, low, high)
+        assert clipped.dtype == dtype
+        np.testing.assert_array_equal(clipped, np.clip(x, low, max(low, high)))
+        turned = ops.clip(tk.transpose(tk.constant(x.reshape(-1, 5))), low, high)
+        np.testing.assert_array_equal(turned, clipped.numpy().reshape(-1, 5).T)
+    assert ops.clip(x, 20.0, 50).dtype == "float32"
+
+
 def test_gradient_of_clip_stops_outside():
     assert gradients(lambda x: ops.clip(x, -1.0, 1.0), [-2.0, -1.0, 0.0, 1.0, 2.0]) == [
         [0, 1, 1, 1, 0]

@@ -93,6 +93,31 @@ def test_cumulative_logsumexp():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(9,), (1,), (0,), (3, 0), (5, 3), (5, 300), (2, 3, 400)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumulative_logsumexp_goes_on_from_the_last_sum(rng, dtype, shape, reverse):
+    x = rng.normal(size=shape) * 3
+    x.reshape(-1)[:4] = [-np.inf, -0.0, 1e-30, -np.inf][: x.size]
+    x.reshape(-1)[7:9] = [np.inf, np.nan][: max(x.size - 7, 0)]
+    x = ops.cast(x, dtype)
+    for axis in range(len(shape)):
+        sums = ops.cumulative_logsumexp(x, axis, reverse=reverse)
+        rows = np.moveaxis(x.numpy(), axis, 0)
+        for i in range(1, len(rows)):
+            with np.errstate(invalid="ignore"):
+                pair = [sums_of(sums, axis, i, reverse), rows[-1 - i if reverse else i]]
+                expected = np.logaddexp(*pair).astype("float64")
+            np.testing.assert_array_equal(
+                sums_of(sums, axis, i + 1, reverse).astype("float64"), expected
+            )
+
+
+def sums_of(sums, axis, count, reverse):
+    """The sums of `count` slices, from the end if `reverse`."""
+    return np.moveaxis(sums.numpy(), axis, 0)[-count if reverse else count - 1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("size", [3, 500])
 def test_erfc_has_its_limits_at_the_infinities(dtype, size):
     x = ops.cast(np.resize([np.inf, -np.inf, np.nan], size), dtype)

@@ -256,3 +256,20 @@ def test_bounds_the_wrong_way_round_send_the_gradient_to_the_lower_one():
         tape.watch(bounds)
         y = tk.clip_by_value(array(-3, 0, 3), *bounds)
     assert [g.numpy() for g in tape.gradient(y, bounds)] == [3.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("function", [ops.quantile, ops.nanquantile])
+@pytest.mark.parametrize("ends", [[], [np.nan, np.nan, np.inf], [-0.0, 0.0, -0.0, 0.0]])
+def test_gradients_of_quantiles_go_to_the_first_of_equal_numbers(rng, dtype, function, ends):
+    x = np.round(rng.normal(size=41))
+    x[: len(ends)] = ends
+    rows = tk.cast(tk.constant(np.stack([x, x])), dtype)
+    for q in (0.0, 0.3, 0.5, [0.25, 1.0]):
+        with tk.GradientTape(persistent=True) as tape:
+            tape.watch(rows)
+            row = rows[0]
+            of_row, of_rows = function(row, q), function(rows, q, axis=1)
+        expected = tape.gradient(of_rows, rows)[0]
+        y = tape.gradient(of_row, row)
+        np.testing.assert_array_equal(tk.cast(y, "float64"), tk.cast(expected, "float64"))

@@ -187,6 +187,11 @@ def _columns_each(outer: int, inner: int, parts: int) -> int:
     return max(FIRST_FLOATS // 32, min(fitting, math.ceil(inner / tasks)))
 
 
+def is_turned(x: Array) -> bool:
+    """Whether the axes of an array lie in memory in reverse order, as those of a transpose do."""
+    return bool(x.ndim > 1 and x.flags.fnc)
+
+
 def running_sum(x: Array, axis: int) -> Array | None:
     """Sums of all elements up to each along `axis`, or `None` where NumPy is to make them."""
     if not _is_ready(x) or not x.size:

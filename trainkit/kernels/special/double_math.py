@@ -17,6 +17,10 @@ from trainkit.kernels.jit.options import inlined
 _LOG2_E = math.log2(math.e)
 # log(2) in two parts, of which the first has 33 bits: its product with an exponent is exact.
 _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# pi in two parts, of which the first has 30 bits.
+_PI_HIGH = math.floor(math.pi * 2.0**28) / 2.0**28
+_PI_LOW = (math.pi - _PI_HIGH) + 1.2246467991473532e-16
+_HALF_TURN, _QUARTER = 1 / math.pi, math.pi / 2
 _LEAST, _MOST = -750.0, 710.0  # beyond them the exponential is 0, or infinite
 _SHIFT = 1.5 * 2.0**52  # a whole number added to it stands in the lowest bits
 _BIAS = 1023.0
@@ -106,6 +110,38 @@ def sine(x):
 def cosine(x):
     """cos(x) for |x| <= pi / 2, by its series."""
     return _cosine_series(x * x)
+
+
+@inlined
+def _half_turns(x):
+    """The whole number of half turns that is nearest to an angle, and what is left of it.
+
+    Exact to the rounding of x: the product of the first part of pi and numbers below 2**23 is.
+    """
+    n = np.floor(x * _HALF_TURN + 0.5)
+    angle = (x - n * _PI_HIGH) - n * _PI_LOW
+    angle = _QUARTER if angle > _QUARTER else angle  # of angles that are no whole numbers any more
+    return n, -_QUARTER if angle < -_QUARTER else angle
+
+
+@inlined
+def _turn(n, y):
+    """`y` after `n` half turns."""
+    return -y if np.floor(n * 0.5) * 2.0 < n else y
+
+
+@inlined
+def wide_sine(x):
+    """sin(x) for finite x."""
+    n, angle = _half_turns(x)
+    return _turn(n, sine(angle))
+
+
+@inlined
+def wide_cosine(x):
+    """cos(x) for finite x."""
+    n, angle = _half_turns(x)
+    return _turn(n, cosine(angle))
 
 
 @inlined

@@ -185,6 +185,7 @@ def stirling_series(x: Array) -> Array:
 
 _STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1))[::-1]
 _DIGAMMA = (*(b / (2 * k) for k, b in reversed([*enumerate(BERNOULLI, 1)])), 0.0)
+_TRIGAMMA = (*reversed(BERNOULLI), 0.0)
 _HALF_LOG = 0.5 * math.log(2 * math.pi)
 
 
@@ -234,6 +235,25 @@ def digamma(xp: Any, x: Array) -> Array:
     value = xp.where(x < 0.5, value - math.pi * xp.cos(angle) / xp.sin(angle), value)
     value = xp.where((x <= 0) & (part == 0), np.nan, value)
     return xp.where(x == np.inf, np.inf, value)
+
+
+def trigamma(xp: Any, x: Array) -> Array:
+    """The derivative of digamma(x), below 1/2 by reflection."""
+    high = xp.where(x < 0.5, 1 - x, x)
+    top, bottom = xp.where(high < START, 1.0, 0.0), xp.where(high < START, high * high, 1.0)
+    high = high + (high < START)
+    for _ in range(START - 1):  # top / bottom is the sum of 1 / high**2 over all steps
+        below, square = high < START, high * high
+        top = xp.where(below, top * square + bottom, top)
+        bottom = xp.where(below, bottom * square, bottom)
+        high = high + below
+    inverse = 1 / high
+    square = inverse * inverse
+    value = top / bottom + inverse * polynomial(_TRIGAMMA, square) + 0.5 * square + inverse
+    part = x - xp.rint(x)  # exact beside 0, where both go to infinity
+    slope = math.pi / xp.sin(math.pi * part)
+    value = xp.where(x < 0.5, slope * slope - value, value)
+    return xp.where(((x <= 0) & (part == 0)) | (x == -np.inf), np.inf, value)
 
 
 # ------------------------------------------------------------------ sums of exponentials

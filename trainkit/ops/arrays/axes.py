@@ -148,6 +148,8 @@ def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
     go = shapes.canonical_axes(targets, rank, "moveaxis")
     if len(come) != len(go):
         raise ShapeError(f"moveaxis: {len(come)} axes to move, {len(go)} places for them")
+    if come == go:
+        return x
     result: Tensor = _transpose(x, axes=_moved_order(come, go, rank))
     return result
 
@@ -163,6 +165,8 @@ def _moved_order(come: tuple[int, ...], go: tuple[int, ...], rank: int) -> tuple
 def _axes(axis: Any, op: str) -> tuple[int, ...]:
     if type(axis) is int:
         return (axis,)
+    if type(axis) in (list, tuple) and all(type(a) is int for a in axis):
+        return tuple(axis)
     if hasattr(type(axis), "_is_variable"):
         axis = axis.value()  # which a graph being traced does not have
     return tuple(whole_number(a, op, "axis") for a in np.ravel(axis))

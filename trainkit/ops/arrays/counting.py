@@ -213,14 +213,39 @@ def confusion_matrix(
         array([[1, 0],
                [1, 1]], dtype=int32)
     """
+    size = plain(num_classes)
+    labels, predictions = as_tensor(labels), as_tensor(predictions)
+    if size is not None and weights is None:
+        counts = _confusion_counts(labels, predictions, size)
+        if counts is not None:
+            return wrap(counts.astype(as_dtype(dtype).dtype))
     labels, predictions = cast(labels, "int64"), cast(predictions, "int64")
     for classes, title in ((labels, "labels"), (predictions, "predictions")):
         assert_non_negative(classes, f"confusion_matrix: negative {title}")
-    if num_classes is None:
+    if size is None:
         return _confusion_of_all(labels, predictions, weights, dtype)
-    size = plain(num_classes)
     ones = ones_like(labels, dtype) if weights is None else cast(weights, dtype)
     return scatter(stack([labels, predictions], axis=1), ones, (size, size))
+
+
+_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
+
+
+def _confusion_counts(labels: Tensor, predictions: Tensor, size: int) -> Any:
+    """The counts of NumPy's integers; `None` for others, and where one is out of range."""
+    pair: list[Any] = [x._array if type(x) is Tensor else None for x in (labels, predictions)]
+    if trace_state.THREAD.traces or not all(type(x) is np.ndarray and x.ndim == 1 for x in pair):
+        return None
+    rows, columns = pair
+    unsigned = _UNSIGNED.get(rows.dtype)
+    if unsigned is None or columns.dtype != rows.dtype or len(rows) != len(columns):
+        return None
+    if not len(rows) or size < 1 or size * size > np.iinfo(rows.dtype).max:
+        return None
+    # of unsigned numbers the negative ones are the greatest
+    if max(rows.view(unsigned).max(), columns.view(unsigned).max()) >= size:
+        return None
+    return np.bincount(rows * size + columns, minlength=size * size).reshape(size, size)
 
 
 @needs_values(

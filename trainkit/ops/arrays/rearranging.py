@@ -201,8 +201,15 @@ def space_to_depth(x: TensorLike, block_size: int, data_format: str = "channels_
             f"space_to_depth: {block_size} does not divide height {height} and width {width}, "
             "which must be multiples of block_size"
         )
-    pattern = "b (h i) (w j) c -> b h w (i j c)"
-    y = rearrange(images, pattern, i=int(block_size), j=int(block_size))
+    k = int(block_size)
+    if None in images.shape:
+        y = rearrange(images, "b (h i) (w j) c -> b h w (i j c)", i=k, j=k)
+    else:
+        n, height, width, channels = images.shape
+        y = reshape(images, (n, height // k, k, width // k, k, channels))
+        y = reshape(
+            transpose(y, (0, 1, 3, 2, 4, 5)), (n, height // k, width // k, k * k * channels)
+        )
     return transpose(y, (0, 3, 1, 2)) if first else y
 
 
@@ -231,6 +238,13 @@ def depth_to_space(x: TensorLike, block_size: int, data_format: str = "channels_
         raise ShapeError(
             f"depth_to_space: {channels} channels must be a multiple of {block_size} * {block_size}"
         )
-    pattern = "b h w (i j c) -> b (h i) (w j) c"
-    y = rearrange(images, pattern, i=int(block_size), j=int(block_size))
+    k = int(block_size)
+    if None in images.shape:
+        y = rearrange(images, "b h w (i j c) -> b (h i) (w j) c", i=k, j=k)
+    else:
+        n, height, width, channels = images.shape
+        y = reshape(images, (n, height, width, k, k, channels // (k * k)))
+        y = reshape(
+            transpose(y, (0, 1, 3, 2, 4, 5)), (n, height * k, width * k, channels // (k * k))
+        )
     return transpose(y, (0, 3, 1, 2)) if first else y

@@ -6,6 +6,7 @@ equal elements of its window, that of an average to all elements alike; padding 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.values.type_aliases import TensorLike, WindowPadding
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.elementwise.half_casts_tuned import with_float16
@@ -43,8 +44,10 @@ from trainkit.ops.convolutional.window_arguments import (
 )
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.linear_algebra.axis_products import tensordot
+from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.max_and_argmax import max as greatest
+from trainkit.ops.math.reductions import mean
 from trainkit.ops.vmap_rules.shared_rules import folded
 
 pool_cuda = DeferredModule("trainkit.kernels.pooling.pool_cuda")
@@ -308,6 +311,59 @@ def _bounds(op: str, size: int | None, out: int) -> tuple[Any, Any]:
     return i * size // out, -(-(i + 1) * size // out)
 
 
+@functools.lru_cache(maxsize=64)
+def _shares(op: str, size: int | None, out: int, dtype: Any) -> Any:
+    """What each position counts in each mean, (size, out)."""
+    starts, stops = _bounds(op, size, out)
+    at = np.arange(size or 0)[:, None]
+    shares = (((at >= starts) & (at < stops)) / (stops - starts)).astype(dtype)
+    shares.flags.writeable = False
+    return shares
+
+
+@functools.lru_cache(maxsize=64)
+def _repeated_positions(op: str, size: int | None, out: int) -> Any:
+    """Those of all windows, one behind the other, as many in each as in the widest one."""
+    starts, stops = _bounds(op, size, out)
+    # A shorter window repeats its last position, which changes no maximum.
+    at = np.minimum(starts[:, None] + np.arange((stops - starts).max()), stops[:, None] - 1)
+    at = at.reshape(-1).astype(np.int32)
+    at.flags.writeable = False
+    return at
+
+
+def _beside(x: Tensor, constant: Any) -> Any:
+    """A constant as an operand beside `x`: a tensor at once where that is one of NumPy's arrays."""
+    return wrap(constant) if type(x) is Tensor and type(x._array) is np.ndarray else constant
+
+
+def _even_windows(sizes: Sequence[int | None], out: Sequence[int]) -> Sizes | None:
+    """The size of all windows along each axis, `None` where they are not of one size."""
+    window: Sizes = ()
+    for n, k in zip(sizes, out, strict=True):
+        if not n or n % k:
+            return None
+        window += (n // k,)
+    return window
+
+
+def _means_along(op: str, x: Tensor, axis: int, n: int) -> Tensor:
+    """Means over `n` windows along an axis."""
+    size = x.shape[axis]
+    if size == n:
+        return x
+    dims = [-1 if k is None else k for k in x.shape]
+    if dims.count(-1) > 1 or not size:
+        weights = _shares(op, size, n, x.dtype.dtype)
+        return moveaxis(tensordot(x, weights, axes=((axis,), (0,))), -1, axis)
+    if size % n == 0:
+        return mean(reshape(x, [*dims[:axis], n, size // n, *dims[axis + 1 :]]), axis + 1)
+    before, after = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+    rows = reshape(x, (max(before, -1), size, max(after, -1)))
+    means = matmul(_beside(x, _shares(op, size, n, x.dtype.dtype).T), rows)
+    return reshape(means, [*dims[:axis], n, *dims[axis + 1 :]])
+
+
 def adaptive_average_pool(
     inputs: Any, output_size: int | Sequence[int], data_format: str | None = None
 ) -> Tensor:
@@ -335,11 +391,7 @@ def adaptive_average_pool(
     op = "adaptive_average_pool"
     x, rank, first = _check(op, as_floats(as_tensor(inputs)), data_format)
     for axis, n in enumerate(spatial_tuple(output_size, rank, op, "output_size"), 1):
-        starts, stops = _bounds(op, x.shape[axis], n)
-        at = np.arange(x.shape[axis])[:, None]
-        share = ((at >= starts) & (at < stops)) / (stops - starts)
-        weights = share.astype(x.dtype.dtype)
-        x = moveaxis(tensordot(x, weights, axes=((axis,), (0,))), -1, axis)
+        x = _means_along(op, x, axis, n)
     return channels_second(x) if first else x
 
 
@@ -369,15 +421,15 @@ def adaptive_max_pool(
     """
     op = "adaptive_max_pool"
     x, rank, first = _check(op, inputs, data_format)
-    window = []
-    for axis, n in enumerate(spatial_tuple(output_size, rank, op, "output_size"), 1):
-        starts, stops = _bounds(op, x.shape[axis], n)
-        widest = int((stops - starts).max())
-        # A shorter window repeats its last position, which changes no maximum.
-        at = np.minimum(starts[:, None] + np.arange(widest), stops[:, None] - 1)
-        x = take(x, at.reshape(-1).astype(np.int32), axis=axis)
-        window.append(widest)
-    y = _pool(_max_pool, op, x, tuple(window), None, "valid", None)
+    counts = spatial_tuple(output_size, rank, op, "output_size")
+    window = _even_windows(x.shape[1:-1], counts)
+    if window is None:
+        window = ()
+        for axis, n in enumerate(counts, 1):
+            at = _repeated_positions(op, x.shape[axis], n)
+            x = take(x, _beside(x, at), axis=axis)
+            window += (len(at) // n,)
+    y: Tensor = _max_pool(x, pool_size=window, strides=window, padding="valid")
     return channels_second(y) if first else y
 
 

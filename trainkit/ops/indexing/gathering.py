@@ -239,6 +239,29 @@ def _grid(xp: ArrayModule, dims: Any, indices: Array, axis: int) -> Any:
     return tuple(grid)
 
 
+def _differ_along(dims: Any, others: Any, axis: int) -> bool:
+    """Whether two shapes of one rank are the same but for one axis."""
+    return bool(dims[:axis] == others[:axis] and dims[axis + 1 :] == others[axis + 1 :])
+
+
+def _positions_along(dims: Any, indices: Array, axis: int) -> Array:
+    """Where, in an array of `dims` as a vector, the elements are that `indices` pick along an axis.
+
+    NumPy picks by one array of positions in half the time that it takes for one of each axis.
+    """
+    n, inner = dims[axis], math.prod(dims[axis + 1 :])
+    flat = indices.astype(np.intp)
+    if flat.size and np.minimum.reduce(flat, None) < 0:
+        flat += n * (flat < 0)
+    if inner != 1:
+        flat *= inner
+        flat += np.arange(inner).reshape(dims[axis + 1 :])
+    if axis:
+        lines = (*dims[:axis], *(1,) * (len(dims) - axis))
+        flat += (np.arange(math.prod(dims[:axis])) * (n * inner)).reshape(lines)
+    return flat
+
+
 @primitive(_along_rule, name="take_along_axis", semantics=INDEXING, text="beside numbers")
 def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) -> Array:
     """For each position of `indices` the element of `x` there along an axis."""
@@ -247,6 +270,8 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
     n = x.shape[axis]
     indices = xp.asarray(indices)
     check_range(xp, indices, n, -n if n else 0, "take_along_axis", "GatherNd")
+    if xp is np and x.flags.c_contiguous and _differ_along(x.shape, indices.shape, axis):
+        return x.reshape(-1)[_positions_along(x.shape, indices, axis)]
     return x[_grid(xp, x.shape, indices, axis)]
 
 

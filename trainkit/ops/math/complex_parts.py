@@ -5,6 +5,7 @@ The gradient of a real loss by z = a + ib is (dL/da) + i (dL/db), as in TensorFl
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from trainkit.core import dtypes, shapes
@@ -85,15 +86,15 @@ def _angle_rule(x: Spec) -> Spec:
     return Spec(x.shape, shapes.float_dtype(x.dtype).real_dtype)
 
 
-@primitive(_angle_rule, name="angle", semantics=ELEMENTWISE, lowering=NO_COMPLEX)
+@primitive(_angle_rule, name="angle", semantics=ELEMENTWISE)
 def phase(xp: ArrayModule, x: Array) -> Array:
     """Angle in the complex plane, from -pi to pi; 0 or pi for real values, 0 for -0."""
     if x.dtype.kind == "c":
         return xp.arctan2(x.imag, x.real)
     angle_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
-    # -0 + 0 is 0, whose angle is 0; that of -0 would be pi.
-    real = x.astype(angle_dtype, copy=False) + xp.zeros((), angle_dtype)
-    return xp.arctan2(xp.zeros((), angle_dtype), real).astype(angle_dtype)
+    # a half turn where the sign is -1; NaN stays
+    turns = xp.abs(xp.minimum(xp.sign(x.astype(angle_dtype, copy=False)), 0)) * math.pi
+    return turns.astype(angle_dtype, copy=False)
 
 
 def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.cpu.cost_model import CALL_FLOATS
+from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CALL_FLOATS, FUNCTION_NANOSECONDS
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, NO_REDUCTION, REDUCTION, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
-from trainkit.kernels.reductions.reductions_tuned import FEWEST_RUNNING, axis_product
+from trainkit.kernels.elementwise.half_casts_tuned import cast_array
+from trainkit.kernels.reductions.reductions_tuned import FEWEST_RUNNING, axis_product, is_turned
 from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled_sum
 from trainkit.kernels.reductions.scans_tuned import recurrence, scan
 from trainkit.ops.arrays.creation import ones_like
@@ -32,6 +33,9 @@ from trainkit.ops.math.reductions import (
     summed_dtype,
     wide_sum_dtype,
 )
+
+# An exponential and a logarithm, waited for, against a call of NumPy.
+_BROAD = round(CALL_FLOATS * 8 * BYTE_NANOSECONDS / (2 * FUNCTION_NANOSECONDS))
 
 # ------------------------------------------------------------------ running sums
 
@@ -76,6 +80,13 @@ def _cumulative_rule(x: Spec, *, axis: int, exclusive: bool, reverse: bool) -> S
 
 
 def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array | None:
+    if is_turned(x):
+        y = _compiled_sum(x.T, axis=-1 - axis, exclusive=exclusive, reverse=reverse)
+        return None if y is None else y.T
+    if wide_sum_dtype(x.dtype) is not None:  # as the body does
+        floats = cast_array(x, wide_sum_dtype(x.dtype))
+        y = _compiled_sum(floats, axis=axis, exclusive=exclusive, reverse=reverse)
+        return None if y is None else cast_array(y, x.dtype)
     if exclusive or reverse:
         return scan(x, axis, False, reverse, exclusive)
     return compiled_sum(x, axis) if -x.ndim <= axis < x.ndim else None
@@ -253,6 +264,9 @@ def running_logsumexp(
     check_axes(x, axis, "cumulative_logsumexp")
 
     def step(values: Array, axis: int) -> Array:
+        # a call for each row, or number by number, where each waits for the one before it
+        if xp is np and values.size < _BROAD * values.shape[axis]:
+            return np.logaddexp.accumulate(values, axis=axis)
         rows = xp.moveaxis(values, axis, 0)
         out = xp.empty_like(rows)
         running = xp.full(rows.shape[1:], -np.inf, rows.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import dtypes, shapes
+from trainkit.core.cpu.cost_model import CALL_FLOATS
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import AXIS
@@ -17,7 +18,7 @@ from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.diagonals import diagonal
-from trainkit.ops.arrays.pad_and_roll import flip, pad
+from trainkit.ops.arrays.pad_and_roll import flip, pad, roll
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.vmap import NoBatch
 from trainkit.ops.indexing.get_item import get_item
@@ -180,18 +181,29 @@ def cross(
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = (as_tensor(x) for x in promoted(as_tensor(x1), as_tensor(x2)))
-    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
+    a = a if axisa == -1 else moveaxis(a, axisa, -1)
+    b = b if axisb == -1 else moveaxis(b, axisb, -1)
     sizes = (a.shape[-1], b.shape[-1])
     if any(n not in (2, 3) for n in sizes):
         raise ShapeError(
             f"cross: vectors have 2 or 3 components, got {sizes[0]} and {sizes[1]} in tensors of "
             f"shapes {tuple(as_tensor(x1).shape)} and {tuple(as_tensor(x2).shape)}"
         )
+    if sizes == (3, 3) and _is_short(a) and _is_short(b):
+        # the third component first, then the first and the second
+        turned = subtract(multiply(a, roll(b, -1, -1)), multiply(roll(a, -1, -1), b))
+        turned = roll(turned, -1, -1)
+        return turned if axisc == -1 else moveaxis(turned, -1, axisc)
     third = subtract(_times(a, 0, b, 1), _times(a, 1, b, 0))
     if sizes == (2, 2):
         return third
     parts = [*_plane_parts(a, b, sizes), third]
     return moveaxis(stack(parts, axis=-1), -1, axisc)
+
+
+def _is_short(x: Tensor) -> bool:
+    """Whether calls of operations take longer than their work, that of turning short rows."""
+    return type(x) is Tensor and x._array.size <= CALL_FLOATS
 
 
 def _times(a: Tensor, i: int, b: Tensor, j: int) -> Tensor:

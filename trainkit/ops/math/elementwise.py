@@ -565,6 +565,14 @@ def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
 
 def promoted(*values: Any) -> list[Tensor]:
     """Tensors of one dtype, the one that `values` promote to; Python numbers are weak."""
+    common: Any = None
+    for x in values:
+        dtype = x._array.dtype if type(x) is Tensor else None
+        if dtype is None or dtype is not (common or dtype):
+            break
+        common = dtype
+    else:
+        return list(values)
     ready = [
         x
         if type(x) in _WEAK or isinstance(x, Tensor)

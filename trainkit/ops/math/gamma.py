@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
+from trainkit.core.dispatch.facets import SPECIAL_FUNCTION, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import real_floats
 from trainkit.kernels.special import special_reference, special_tuned
@@ -86,7 +86,22 @@ def _zeta_sum(xp: ArrayModule, s: Array, a: Array) -> Array:
 zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q)))))
 
 
-@primitive(shapes.floating_broadcast, **SPECIAL_FUNCTION)
+def _is_trigamma(a: Array) -> bool:
+    """Whether all orders ask for the first derivative of digamma."""
+    return a.size > 0 and bool((a == 1).all())
+
+
+def _compiled_trigamma(a: Array, x: Array) -> Array | None:
+    if np.broadcast_shapes(a.shape, x.shape) != x.shape or not _is_trigamma(a):
+        return None
+    return special_tuned.TRIGAMMA(x)
+
+
+@primitive(
+    shapes.floating_broadcast,
+    **SPECIAL_FUNCTION,
+    tuned=Tuned(_compiled_trigamma, fewest=special_tuned.TRIGAMMA.min_elements, of=1),
+)
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """Derivative number a of digamma(x), for whole a >= 0.
 
@@ -99,6 +114,8 @@ def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     order, doubles = xp.broadcast_arrays(
         real_floats(a).astype(xp.float64), real_floats(x).astype(xp.float64)
     )
+    if xp is np and _is_trigamma(a):
+        return special_reference.trigamma(np, doubles).astype(x.dtype)
     factorial = xp.exp(special_reference.positive_lgamma(xp, order + 1))
     sign = 2 * (order % 2) - 1
     value = sign * factorial * zeta.primitive.kernel(xp, order + 1, doubles)

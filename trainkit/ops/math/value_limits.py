@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import dtypes, shapes
+from trainkit.core.cpu.cost_model import CALL_FLOATS
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import primitive
@@ -31,6 +34,9 @@ def _run_compiled(x: Array, *, x_min: float, x_max: float) -> Array | None:
 )
 def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
     """Values below the number x_min become x_min, those above x_max become x_max."""
+    if type(x) is np.ndarray and x.dtype.kind in "iu" and x.size > CALL_FLOATS:
+        # by vectors, which NumPy's minimum and maximum of integers beside a number are not
+        return np.clip(x, x_min, x_max)
     return elementwise_reference.clip(xp, x, x_min=x_min, x_max=x_max)
 
 
@@ -79,7 +85,8 @@ def clip(x: TensorLike, x_min: Any, x_max: Any) -> Tensor:
     if type(x_min) in weak and type(x_max) in weak:
         if x_min > x_max:
             x_max = x_min
-        if type(x) is not Tensor or x._array.dtype.kind != "f":
+        kinds = "iuf" if type(x_min) is type(x_max) is int else "f"
+        if type(x) is not Tensor or x._array.dtype.kind not in kinds:
             x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
             if x.dtype is dtypes.bfloat16:  # which NumPy widens beside a Python number
                 return clip_by_tensors(*promoted(x, x_min, x_max))

@@ -16,10 +16,10 @@ from trainkit.core.dispatch.facets import SPECIAL_FUNCTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import real_floats
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.special.chebyshev import log_above_zero, series_at, series_between
 from trainkit.ops.math.comparisons import equal
 from trainkit.ops.math.elementwise import divide, exp, log, multiply, square, subtract, where
 from trainkit.ops.math.trigonometry import cos, sin
-from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between
 
 _D_SMALL = (
     0.2954024494198404, -0.3686101010183668, 0.19573707613330618, -0.08879096156869916,
