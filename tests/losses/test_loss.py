@@ -276,3 +276,15 @@ def test_huber_is_curved_where_nothing_is_wrong():
 def test_huber_asks_for_a_delta_above_0(delta):
     with pytest.raises(ValueError, match="huber: delta must be above 0"):
         tk.losses.huber([[0.0]], [[1.0]], delta)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_logarithmic_errors_of_16_bits_are_float32(dtype):
+    y_true = tk.constant([[0.0, 1.0]], dtype)
+    y_pred = tk.Variable([[0.2, 0.8]], dtype=dtype)
+    with tk.GradientTape() as tape:
+        loss = tk.losses.mean_squared_logarithmic_error(y_true, y_pred)
+    assert loss.dtype == ("float64" if dtype == "float64" else "float32")
+    exact = np.square(np.log1p([0.0, 1.0]) - np.log1p(y_pred.numpy().astype("float64"))).mean()
+    np.testing.assert_allclose(loss, [exact], rtol=1e-5)
+    assert tape.gradient(loss, y_pred).dtype == dtype

@@ -80,7 +80,7 @@ def mean_squared_logarithmic_error(y_true: TensorLike, y_pred: TensorLike) -> Te
     """Mean of (log(y_true + 1) - log(y_pred + 1))**2 over the last axis; values below 0 count as 0.
 
     Returns:
-        A float tensor (...).
+        A float tensor (...), float32 for float16 and bfloat16, as the logarithms are.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -91,8 +91,10 @@ def mean_squared_logarithmic_error(y_true: TensorLike, y_pred: TensorLike) -> Te
         0.2402
     """
     y_true, y_pred = aligned("mean_squared_logarithmic_error", y_true, y_pred)
-    of_true = ops.log(ops.maximum(y_true, EPSILON) + 1)
-    of_pred = ops.log(ops.maximum(y_pred, EPSILON) + 1)
+    # a tensor of float32, which a number would not be: 16 bits hold few digits beside the 1
+    smallest = ops.convert_to_tensor(EPSILON, dtype="float32")
+    of_true = ops.log(ops.maximum(y_true, smallest) + 1)
+    of_pred = ops.log(ops.maximum(y_pred, smallest) + 1)
     return ops.mean(ops.square(of_true - of_pred), axis=-1)
 
 
