@@ -155,7 +155,7 @@ def test_arguments_can_be_set_later_and_need_no_super_call():
 
 def test_class_weights_and_what_a_batch_may_be():
     weighted, plain = line(), line()
-    weighted.fit(Batches(), class_weight={0: 2.0, 1: 2.0}, shuffle=False, verbose=0)
+    weighted.fit(Batches(), class_weight={0: 2.0, 1: 2.0, 2: 2.0}, shuffle=False, verbose=0)
     plain.fit(X, Y, batch_size=2, sample_weight=np.full(20, 2.0), shuffle=False, verbose=0)
     np.testing.assert_allclose(weighted.get_weights()[0], plain.get_weights()[0], rtol=1e-6)
 
