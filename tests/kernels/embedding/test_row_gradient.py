@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import trainkit as tk
 from trainkit import keras
-from trainkit.graph.runtime import program
 from trainkit.kernels.embedding import embedding_tuned, row_gradient
 from trainkit.kernels.embedding.row_gradient import RowGradient, pays
 from trainkit.kernels.jit import kernel_code
@@ -192,6 +191,32 @@ def test_lookups_of_tables_with_any_axes(shape, lookup, last, mode, rows_taken):
 
 
 @pytest.mark.parametrize("mode", ["eager"], indirect=True)
+def test_what_else_reads_the_gradient_of_rows_does_not_write_over_it(mode, rows_taken):
+    """It is read when the optimizer steps, after all that could take its memory."""
+
+    def steps(wrapped):
+        table = tk.Variable(tk.reshape(tk.range(COUNT * FEATURES, dtype="float32"), [COUNT, -1]))
+        bias, optimizer = tk.Variable(tk.ones([512, FEATURES])), tk.optimizers.Adam(0.01)
+
+        @wrapped
+        def step(ids):
+            with tk.GradientTape() as tape:
+                rows = tk.nn.embedding_lookup(table, ids) * 1e-6 + tk.tanh(tk.sigmoid(bias))
+                loss = tk.reduce_sum(tk.sin(rows) ** 2)
+            gradients = tape.gradient(loss, [table, bias])
+            optimizer.apply_gradients(zip(gradients, [table, bias], strict=True))
+            return loss
+
+        ids = np.random.default_rng(5).integers(0, COUNT, (4, 512))
+        losses = [float(step(tk.constant(x))) for x in ids]
+        return losses, table.numpy().tobytes(), bias.numpy().tobytes()
+
+    compiled = steps(lambda function: tk.function(function, jit_compile=True))
+    assert rows_taken
+    assert steps(lambda function: function) == compiled
+
+
+@pytest.mark.parametrize("mode", ["eager"], indirect=True)
 def test_two_lookups_of_one_table_add_up_densely(mode, rows_taken):
     table, optimizer = tk.Variable(tk.ones([COUNT, FEATURES])), tk.optimizers.SGD(1.0)
 
@@ -235,7 +260,7 @@ def test_values_that_others_hold_stay_as_they_were(mode, rows_taken):
 
 def test_an_error_of_a_step_shows_the_gradient_as_a_tensor(add_up):
     gradient = RowGradient(np.ones((1, 2), np.float32), np.ones(1, int), (3, 2), add_up)
-    np.testing.assert_array_equal(program._dense(gradient), [[0, 0], [1, 1], [0, 0]])
+    np.testing.assert_array_equal(row_gradient.dense(gradient), [[0, 0], [1, 1], [0, 0]])
 
 
 @pytest.mark.parametrize("mode", ["eager"], indirect=True)

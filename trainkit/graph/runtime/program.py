@@ -28,7 +28,7 @@ from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.bound_kernels import bound_kernel
 from trainkit.graph.runtime.fused import FusedKernel
 from trainkit.graph.runtime.values_of_sizes import OF_SIZES, ValuesOfSizes, of_sizes, text_of
-from trainkit.kernels.embedding.row_gradient import RowGradient
+from trainkit.kernels.embedding.row_gradient import dense
 from trainkit.kernels.matmul.prepared_weights import let_go
 from trainkit.ops.indexing.gathering import pick_gradient, take_sum
 from trainkit.ops.math.update_weights import update_weights
@@ -102,7 +102,7 @@ class Program:
             return error
         # no local holds what an optimizer's step was about to write over
         inputs = tuple(
-            wrap(_dense(values[_local(x)]))
+            wrap(dense(values[_local(x)]))
             if isinstance(x, GraphTensor) and _local(x) in values
             else x
             for x in node.inputs
@@ -125,10 +125,6 @@ class Program:
                     return node, traceback.tb_frame.f_locals
             traceback = traceback.tb_next
         return None, {}
-
-
-def _dense(value: Any) -> Any:
-    return value.dense() if type(value) is RowGradient else value
 
 
 def _is_small(graph: Graph) -> bool:

@@ -97,10 +97,15 @@ class RowGradient:
         return pieces.reshape(-1).view(PIECES)
 
 
+def dense(gradient: Any) -> Any:
+    """A gradient as an array, which all but a `RowGradient` are."""
+    return gradient.dense() if type(gradient) is RowGradient else gradient
+
+
 def pays(table: Array, n_ids: int) -> bool:
     """Whether rows for `n_ids` ids take less time than a dense gradient of a table of float32."""
-    dense = 2 * BYTE_NANOSECONDS * table.nbytes
-    if table.dtype is not _F32 or dense < PART_NANOSECONDS + _ID_NANOSECONDS * n_ids:
+    dense_nanoseconds = 2 * BYTE_NANOSECONDS * table.nbytes
+    if table.dtype is not _F32 or dense_nanoseconds < PART_NANOSECONDS + _ID_NANOSECONDS * n_ids:
         return False
     # a row fits into the zeros, and an element beside the number of an id into 63 bits
     is_short = table.size // len(table) <= _ZEROS.size

@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
 from trainkit.core.cpu.cost_model import BYTE_NANOSECONDS, CACHED_FLOATS
-from trainkit.kernels.embedding.row_gradient import RowGradient
+from trainkit.kernels.embedding.row_gradient import RowGradient, dense
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads.thread_pool import FEWEST_COPIED, shared
 
@@ -90,8 +90,7 @@ class FlatUpdate:
             steps = array_function(self.program, np)
             targets = [self.program.target(i) for i in range(len(self.program.results))]
             for weight, grad, *slots in members:
-                grad = grad.dense() if type(grad) is RowGradient else grad
-                self._run_in_pieces(steps, [weight, grad, *slots], numbers, targets)
+                self._run_in_pieces(steps, [weight, dense(grad), *slots], numbers, targets)
 
     @staticmethod
     def _run_in_pieces(

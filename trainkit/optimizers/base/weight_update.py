@@ -26,7 +26,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import wrap
 from trainkit.core.variable import Variable, writable_arrays
 from trainkit.graph.ir.copied_calls import CopiedCalls
-from trainkit.kernels.embedding.row_gradient import RowGradient
+from trainkit.kernels.embedding.row_gradient import RowGradient, dense
 from trainkit.optimizers.base.step_plan import interleave
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _fitting_gradient(member: Sequence[Any], dtype: Any) -> Any:
     """
     weight, grad, *slots = member
     # NumPy would broadcast them, and update the wrong elements without an error
-    grad = grad.dense() if type(grad) is RowGradient else grad
+    grad = dense(grad)
     if any(np.shape(x) != weight.shape for x in (grad, *slots)):
         shapes = ", ".join(str(np.shape(x)) for x in slots)
         raise ShapeError(
