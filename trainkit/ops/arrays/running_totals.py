@@ -40,12 +40,8 @@ def cumsum(
         array([5., 3., 0.], dtype=float32)
     """
     if type(x) is Tensor and type(axis) is int and not exclusive:  # most calls
-        x = refuse_bools(x, "cumsum")
-        if reverse:
-            y = running_sum(x, axis=axis, exclusive=False, reverse=True)
-        else:
-            y = cumsum_(x, axis)
-        return y if y.dtype is x.dtype else cast(y, x.dtype)
+        if not x.dtype.is_bool:
+            return running_sum(x, axis=axis, exclusive=False, reverse=bool(reverse))
     x = refuse_bools(as_tensor(x), "cumsum")
     return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)
 
