@@ -5,7 +5,7 @@ import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.dispatch.eval_shape import result_specs
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 
 X = np.arange(2 * 4 * 6 * 3.0).reshape(2, 4, 6, 3)
@@ -26,6 +26,21 @@ def test_dots_and_ones():
     assert_same(ops.rearrange(X, "b ... -> ... b"), np.moveaxis(X, 0, -1))
     assert_same(ops.rearrange(X, "b ... -> b (...)"), X.reshape(2, -1))
     assert_same(ops.rearrange(X, "b h w c -> b 1 (h w c)"), X.reshape(2, 1, -1))
+
+
+def test_what_is_remembered_of_a_call_is_for_its_sizes_alone():
+    pattern = "(a b) c -> b (c a)"
+    for shape, b in (((6, 2), 2), ((6, 2), 3), ((12, 2), 3), ((6, 2), 2), ((6, 2), np.int64(3))):
+        x = np.arange(np.prod(shape)).reshape(shape)
+        expected = x.reshape(-1, b, shape[1]).transpose(1, 2, 0).reshape(b, -1)
+        for _ in range(2):
+            assert_same(ops.rearrange(x, pattern, b=b), expected)
+            compiled = tk.function(lambda x, b=int(b): ops.rearrange(x, pattern, b=b))
+            assert_same(compiled(x), expected)
+    for _ in range(2):
+        with pytest.raises(ShapeError, match=r"axis 0 of shape \(6, 2\) does not divide"):
+            ops.rearrange(np.ones((6, 2)), pattern, b=4)
+    assert_same(ops.rearrange(np.ones((0, 2)), pattern, b=4), np.ones((4, 0)))
 
 
 def test_one_size_may_be_unknown():

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import ONLY_INTS
 from trainkit.core.tensor import Tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.ops.arrays.axes import transpose
@@ -79,29 +80,33 @@ def _sides(pattern: str, rank: int) -> tuple[list[list[str]], list[list[str]]]:
     return before, after
 
 
-def _dims(x: Tensor) -> Any:
+def _dims(x: Tensor) -> tuple[Any, ...]:
     """The sizes of the axes; scalar tensors where a symbol of a model lacks more than one."""
-    dims = shape(x)
-    if dims.count(None) < 2:
+    if type(x) is Tensor:
+        dims: tuple[int, ...] = x._array.shape
         return dims
-    sizes = shape_tensor(x)
-    return [sizes[axis] if n is None else n for axis, n in enumerate(dims)]
+    sizes = shape(x)
+    if sizes.count(None) < 2:
+        return sizes
+    live = shape_tensor(x)
+    return tuple(live[axis] if n is None else n for axis, n in enumerate(sizes))
 
 
 def _sizes(
-    x: Tensor, groups: list[list[str]], axes_lengths: dict[str, int], pattern: str
+    dims: tuple[Any, ...], groups: list[list[str]], axes_lengths: dict[str, int], pattern: str
 ) -> dict[str, Any]:
     """The size of each name; a scalar tensor where it is known only when a graph runs."""
     sizes: dict[str, Any] = dict(axes_lengths)
-    for axis, (group, n) in enumerate(zip(groups, _dims(x), strict=True)):
+    for axis, (group, n) in enumerate(zip(groups, dims, strict=True)):
         unknown = [name for name in group if name not in axes_lengths]
         product = 1
         for name in group:
             product *= axes_lengths.get(name, 1)
         fits = not isinstance(n, int) or (n % product == 0 if unknown else n == product)
         if len(unknown) > 1 or not product or not fits:
+            known_dims = tuple(n if isinstance(n, int) else None for n in dims)
             raise ShapeError(
-                f"rearrange: axis {axis} of shape {tuple(x.shape)} does not divide into "
+                f"rearrange: axis {axis} of shape {known_dims} does not divide into "
                 f"({' '.join(group)}) of {pattern!r} with {axes_lengths}; give all sizes but one"
             )
         if unknown:
@@ -116,11 +121,44 @@ def _product(sizes: list[Any]) -> Any:
     return total
 
 
-def _fill_size(dims: list[Any]) -> list[Any]:
+def _fill_size(dims: list[Any]) -> tuple[Any, ...]:
     """`dims` with -1 for the one size that is not known."""
     if dims.count(None) > 1:
         raise ShapeError("rearrange: more than one size is not known; give them by name")
-    return [-1 if n is None else n for n in dims]
+    return tuple(-1 if n is None else n for n in dims)
+
+
+_Steps = tuple[tuple[Any, ...] | None, tuple[int, ...] | None, tuple[Any, ...] | None]
+"""The shape in which all names have axes, their new order, and the shape of the result.
+
+`None` stands for a step that changes nothing.
+"""
+
+
+def _steps(pattern: str, dims: tuple[Any, ...], axes_lengths: dict[str, int]) -> _Steps:
+    before, after = _sides(pattern, len(dims))
+    names = [name for group in before for name in group]
+    strange = set(axes_lengths) - set(names)
+    if strange:
+        raise InvalidArgumentError(f"rearrange: {', '.join(sorted(strange))} is not in {pattern!r}")
+    sizes = _sizes(dims, before, axes_lengths, pattern)
+    split_shape = order = result_shape = None
+    if any(len(group) != 1 for group in before):
+        split_shape = _fill_size([sizes[name] for name in names])
+    output_names = [name for group in after for name in group]
+    if output_names != names:
+        order = tuple(names.index(name) for name in output_names)
+    if any(len(group) != 1 for group in after):
+        result_shape = _fill_size([_product([sizes[name] for name in group]) for group in after])
+    return split_shape, order, result_shape
+
+
+@functools.lru_cache(maxsize=256)
+def _steps_of_ints(
+    pattern: str, dims: tuple[int, ...], axes_lengths: tuple[tuple[str, int], ...]
+) -> _Steps:
+    """`_steps`, which take several times as long as to move few elements by them."""
+    return _steps(pattern, dims, dict(axes_lengths))
 
 
 def rearrange(tensor: TensorLike, pattern: str, **axes_lengths: int) -> Tensor:
@@ -144,35 +182,41 @@ def rearrange(tensor: TensorLike, pattern: str, **axes_lengths: int) -> Tensor:
     [[1, 3], [2, 4]]
     """
     x = as_tensor(tensor)
-    before, after = _sides(pattern, len(x.shape))
-    names = [name for group in before for name in group]
-    strange = set(axes_lengths) - set(names)
-    if strange:
-        raise InvalidArgumentError(f"rearrange: {', '.join(sorted(strange))} is not in {pattern!r}")
-    sizes = _sizes(x, before, axes_lengths, pattern)
-    if any(len(group) != 1 for group in before):
-        x = reshape(x, _fill_size([sizes[name] for name in names]))
-    output_names = [name for group in after for name in group]
-    if output_names != names:
-        x = transpose(x, [names.index(name) for name in output_names])
-    if any(len(group) != 1 for group in after):
-        x = reshape(x, _fill_size([_product([sizes[name] for name in group]) for group in after]))
-    return x
+    dims = _dims(x)
+    if ONLY_INTS.issuperset(map(type, (*dims, *axes_lengths.values()))):
+        split_shape, order, result_shape = _steps_of_ints(
+            pattern, dims, tuple(axes_lengths.items())
+        )
+    else:
+        split_shape, order, result_shape = _steps(pattern, dims, axes_lengths)
+    if split_shape is not None:
+        x = reshape(x, split_shape)
+    if order is not None:
+        x = transpose(x, order)
+    return x if result_shape is None else reshape(x, result_shape)
 
 
 # ------------------------------------------------------------------ space and depth
 
 
-def _block(x: Any, block_size: int, data_format: str | None, op: str) -> tuple[Tensor, bool]:
-    """`x` with channels last, and whether they were first."""
+def _block(
+    x: Any, block_size: int, data_format: str | None, op: str
+) -> tuple[Tensor, tuple[int, int, int], bool]:
+    """`x` with channels last, its height, width and channels, and whether they were first.
+
+    Sizes that are not known yet count as 0, which every block divides.
+    """
     tensor = as_tensor(x)
     first = is_channels_first(data_format, op)
-    if len(tensor.shape) != 4 or block_size < 2:
+    dims: Any = tensor._array.shape if type(tensor) is Tensor else tuple(tensor.shape)
+    if len(dims) != 4 or block_size < 2:
         raise InvalidArgumentError(
             f"{op}: needs a batch of images and a block_size of 2 or more, got shape "
-            f"{tuple(tensor.shape)} and {block_size}"
+            f"{dims} and {block_size}"
         )
-    return (transpose(tensor, (0, 2, 3, 1)) if first else tensor), first
+    height, width, channels = (n or 0 for n in ((*dims[2:], dims[1]) if first else dims[1:]))
+    images = transpose(tensor, (0, 2, 3, 1)) if first else tensor
+    return images, (height, width, channels), first
 
 
 def space_to_depth(x: TensorLike, block_size: int, data_format: str = "channels_last") -> Tensor:
@@ -194,22 +238,14 @@ def space_to_depth(x: TensorLike, block_size: int, data_format: str = "channels_
         >>> tk.ops.space_to_depth(tk.ones((1, 4, 4, 1)), 2).shape
         TensorShape([1, 2, 2, 4])
     """
-    images, first = _block(x, block_size, data_format, "space_to_depth")
-    height, width = images.shape[1:3]
-    if (height or 0) % block_size or (width or 0) % block_size:
+    images, (height, width, _), first = _block(x, block_size, data_format, "space_to_depth")
+    if height % block_size or width % block_size:
         raise ShapeError(
             f"space_to_depth: {block_size} does not divide height {height} and width {width}, "
             "which must be multiples of block_size"
         )
     k = int(block_size)
-    if None in images.shape:
-        y = rearrange(images, "b (h i) (w j) c -> b h w (i j c)", i=k, j=k)
-    else:
-        n, height, width, channels = images.shape
-        y = reshape(images, (n, height // k, k, width // k, k, channels))
-        y = reshape(
-            transpose(y, (0, 1, 3, 2, 4, 5)), (n, height // k, width // k, k * k * channels)
-        )
+    y = rearrange(images, "b (h i) (w j) c -> b h w (i j c)", i=k, j=k)
     return transpose(y, (0, 3, 1, 2)) if first else y
 
 
@@ -232,19 +268,11 @@ def depth_to_space(x: TensorLike, block_size: int, data_format: str = "channels_
         >>> tk.ops.depth_to_space(tk.ones((1, 2, 2, 4)), 2).shape
         TensorShape([1, 4, 4, 1])
     """
-    images, first = _block(x, block_size, data_format, "depth_to_space")
-    channels = images.shape[-1]
-    if (channels or 0) % (block_size * block_size):
+    images, (_, _, channels), first = _block(x, block_size, data_format, "depth_to_space")
+    if channels % (block_size * block_size):
         raise ShapeError(
             f"depth_to_space: {channels} channels must be a multiple of {block_size} * {block_size}"
         )
     k = int(block_size)
-    if None in images.shape:
-        y = rearrange(images, "b h w (i j c) -> b (h i) (w j) c", i=k, j=k)
-    else:
-        n, height, width, channels = images.shape
-        y = reshape(images, (n, height, width, k, k, channels // (k * k)))
-        y = reshape(
-            transpose(y, (0, 1, 3, 2, 4, 5)), (n, height * k, width * k, channels // (k * k))
-        )
+    y = rearrange(images, "b h w (i j c) -> b (h i) (w j) c", i=k, j=k)
     return transpose(y, (0, 3, 1, 2)) if first else y
