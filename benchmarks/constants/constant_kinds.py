@@ -89,7 +89,7 @@ DATA = {
         kernels/elementwise/vector_math.py LOG_2_HIGH LOG_2_LOW _LOG_2 _HALF LEAST
         kernels/random/philox_compiled.py _FIRST _UNIT
         kernels/reductions/reductions_compiled.py _SIGN
-        kernels/reductions/reductions_tuned.py _FEWEST_ROWS _LANES _FOLD
+        kernels/reductions/reductions_tuned.py _FEWEST_ROWS
         kernels/reductions/reductions_tuned.py _ADDED_AT_ONCE _FEWEST_QUARTERED
         kernels/reductions/row_sums_compiled.py _LANES _DEEPEST
         kernels/special/bessel_reference.py _LEAST_LARGE _PHASE _J0_SMALL _J1_SMALL _Y0_SMALL

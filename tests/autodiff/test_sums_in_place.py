@@ -113,6 +113,30 @@ def test_what_a_gradient_of_ones_own_gives_and_keeps_stays(size):
         np.testing.assert_array_equal(g.numpy(), expected)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_16_bit_floats_are_numpys(size, dtype, rng):
+    a, b, c, x = (tk.cast(rng.normal(size=size), dtype) for _ in range(4))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = x * a + x * b + x * c
+    # the last product comes first
+    expected = c.numpy() + b.numpy() + a.numpy()
+    assert tape.gradient(y, x).numpy().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_pass_begins_in_the_order_of_its_target(dtype, rng):
+    x = tk.transpose(tk.cast(rng.normal(size=(40, 50)), dtype))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.nn.relu(x) * x
+    gradient = tape.gradient(y, x)
+    assert gradient._array.flags.f_contiguous
+    expected = np.maximum(x.numpy(), 0) * np.asarray(2, x.numpy().dtype)
+    np.testing.assert_array_equal(gradient.numpy(), expected)
+
+
 def test_a_gradient_that_may_not_be_written_is_summed_elsewhere():
     fixed = np.full(2000, 3.0, "float32")
     fixed.flags.writeable = False

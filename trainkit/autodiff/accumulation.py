@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch.native import half_sum
 from trainkit.core.dispatch.ownership import is_sole_entry
 from trainkit.core.tensor import Tensor
 
@@ -24,6 +25,9 @@ def sum_of(gx: Any, x: Tensor, grads: dict[Tensor, Any], sums: set[int]) -> Any:
     # NumPy finds the common dtype and shape, in new memory: the old has room for neither.
     if before.dtype is not gx.dtype or before.shape != gx.shape:
         return _add(before, gx)
+    # Of 16-bit floats NumPy's loop takes 20 times as long.
+    if before.itemsize == 2 and (total := half_sum(before, gx)) is not None:
+        return total
     # A view shares its memory with an array that somebody else may hold, and the gradient of a sum
     # is a read-only view of one number.
     if is_free and before.base is None and before.flags.writeable:

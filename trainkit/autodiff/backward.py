@@ -351,7 +351,10 @@ def ones_like(x: Tensor) -> Tensor:
     """Ones in the shape, dtype and place of `x`."""
     if type(x) is Tensor:
         from_array = x._array
-        return wrap(module_of(x).ones(from_array.shape, from_array.dtype))
+        # in its order, as all that comes back from there is combined with it, number by number
+        flags = from_array.flags
+        order: Any = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+        return wrap(module_of(x).ones(from_array.shape, from_array.dtype, order))
     ones: Tensor = late_ops.ones_like(x, dtype=None)
     return ones
 

@@ -84,6 +84,26 @@ def test_reductions_have_the_bits_of_numpy(x, data):
 
 
 @given(arrays(), st.data())
+def test_quantiles_have_the_bits_of_numpy(x, data):
+    axis, keepdims = data.draw(st.sampled_from(axes_of(x))), data.draw(st.booleans())
+    method = data.draw(st.sampled_from(["linear", "lower", "higher", "midpoint", "nearest"]))
+    q = data.draw(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0, (), (0.1,), (1.0, 0.0, 0.7)]))
+    assert_same_bits(tk.ops.quantile, x, q=q, axis=axis, method=method, keepdims=keepdims)
+    assert_same_bits(tk.ops.median, x, axis=axis, keepdims=keepdims)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_medians_are_the_same_in_graphs(rng, dtype):
+    for shape in ((10,), (11,), (4, 6), (3, 5, 4)):
+        x = rng.normal(size=shape).astype(dtype)
+        for axis in (None, *range(len(shape))):
+            expected = tk.ops.median(x, axis)
+            np.testing.assert_allclose(expected, np.median(x, axis), rtol=1e-6)
+            compiled = tk.function(lambda x, axis=axis: tk.ops.median(x, axis))
+            assert compiled(x).numpy().tobytes() == expected.numpy().tobytes()
+
+
+@given(arrays(), st.data())
 def test_positions_are_those_of_numpy(x, data):
     op = data.draw(st.sampled_from([argmax_as, argmin_as]))
     axis = data.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)]))

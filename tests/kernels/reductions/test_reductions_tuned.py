@@ -284,9 +284,31 @@ def test_sums_by_quarters_have_the_bits_of_numpy(mode, rng, size):
 def test_whole_sums_of_other_arrays_are_left_to_numpy():
     x = np.ones((200, 200), "float32")
     assert reductions_tuned.axis_sum(x, (0, 0), False) is None
-    assert reductions_tuned.axis_sum(x.T[:, :150], None, False) is None
+    assert reductions_tuned.axis_sum(x.T[:150], None, False) is None
     assert reductions_tuned.axis_sum(x[:5], None, False) is None
     assert reductions_tuned.axis_sum(x.astype("int32"), None, False) is None
+
+
+@pytest.mark.parametrize("shape", [(200, 300), (300, 200), (3, 100, 70), (70, 3, 100)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_sums_of_transposes_have_the_bits_of_those_in_order(rng, shape, dtype):
+    x = (rng.normal(size=shape) * 10).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    turned = tk.transpose(tk.constant(x))
+    assert reductions_tuned.is_turned(turned._array)
+    for op in (tk.ops.sum, tk.ops.mean):
+        for keepdims in (False, True):
+            whole = op(turned, keepdims=keepdims).numpy()
+            assert whole.tobytes() == op(tk.constant(x), keepdims=keepdims).numpy().tobytes()
+            # the last axis in memory is the first one here
+            rows = op(turned, axis=0, keepdims=keepdims)
+            expected = op(tk.constant(x), axis=-1, keepdims=keepdims).numpy().T
+            assert rows.shape == expected.shape
+            assert rows.numpy().tobytes() == expected.tobytes()
+        for axis in (None, 0, 1, (0, 1)):
+            compiled = tk.function(lambda y, op=op, axis=axis: op(tk.transpose(y), axis=axis))
+            eager = op(tk.transpose(tk.constant(x)), axis=axis).numpy()
+            for _ in range(3):
+                assert compiled(tk.constant(x)).numpy().tobytes() == eager.tobytes()
 
 
 def test_whole_sums_of_what_is_not_finite():
@@ -419,13 +441,29 @@ def test_products_of_all_are_as_exact_as_numpys(eager, rng, shape, dtype):
         np.testing.assert_array_equal(tk.ops.prod(x).numpy(), np.prod(x.astype("longdouble")))
 
 
-@pytest.mark.parametrize("shape", [(70, 300), (9, 7001)])
-def test_products_of_rows_have_the_bits_of_numpys(rng, shape):
-    x = rng.normal(size=shape).astype("float32")
-    np.testing.assert_array_equal(tk.ops.prod(x, 1), np.prod(x, 1))
-    np.testing.assert_array_equal(tk.ops.prod(x, 1, keepdims=True), np.prod(x, 1, keepdims=True))
+@pytest.mark.parametrize("shape", [(300, 60), (70, 300), (9, 7001)])
+def test_products_of_rows(rng, shape):
+    x = np.exp(rng.normal(size=shape) / 100).astype("float32")
+    x[:, ::3] *= -1
+    products = tk.ops.prod(x, 1)
+    if shape[1] < 64:
+        np.testing.assert_array_equal(products, np.prod(x, 1))
+    np.testing.assert_allclose(products, np.prod(x.astype("float64"), 1), rtol=1e-5)
+    np.testing.assert_array_equal(tk.ops.prod(x, 1, keepdims=True), products[:, None])
+    np.testing.assert_array_equal(tk.function(lambda x: tk.ops.prod(x, 1))(x), products)
     np.testing.assert_array_equal(tk.ops.prod(x, 0), np.prod(x, 0))
-    np.testing.assert_array_equal(tk.ops.prod(x[:, ::2], 1), np.prod(x[:, ::2], 1))
+    np.testing.assert_allclose(tk.ops.prod(x[:, ::2], 1), np.prod(x[:, ::2], 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 32), (3, 64), (5, 95), (2, 7001), (0, 64)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_products_have_the_bits_of_their_plain_form(rng, monkeypatch, shape, dtype):
+    x = np.exp(rng.normal(size=shape) / 10).astype(dtype)
+    products = reductions_tuned._long_products(x)
+    monkeypatch.setattr(reductions_tuned, "lane_products", lambda x: None)
+    plain = reductions_tuned._long_products(x)
+    assert products.dtype == plain.dtype == dtype
+    assert products.tobytes() == plain.tobytes()
 
 
 def test_large_arrays_leave_their_products_to_numpy_where_no_row_is_whole():

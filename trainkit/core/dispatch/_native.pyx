@@ -75,7 +75,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 20
+VERSION = 21
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -184,6 +184,7 @@ include "native_code/permutations.pxi"
 include "native_code/counted_draws.pxi"
 include "native_code/reductions.pxi"
 include "native_code/row_reductions.pxi"
+include "native_code/quantiles.pxi"
 include "native_code/indexing.pxi"
 include "native_code/scattering.pxi"
 include "native_code/rearranging.pxi"

@@ -18,6 +18,7 @@ from trainkit.core.cpu.cost_model import (
 )
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.dispatch.native import (
+    lane_products,
     long_sum,
     row_products,
     row_square_sums,
@@ -277,19 +278,23 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     sums or smaller. Sums of rows have the bits of NumPy's own loop, which compiled graphs call.
     """
     if axis is None and x.dtype is _F32 and not keepdims:  # at once: it takes as long as its calls
-        is_served = x.size >= FEWEST and x.flags.c_contiguous
-        return _whole_sum(x.reshape(-1), of_squares=False) if is_served else None
+        is_served = x.size >= FEWEST and x.flags.forc
+        return _whole_sum(x.reshape(-1, order="A"), of_squares=False) if is_served else None
     total = wide_axis_sum(x, axis, keepdims)
     return None if total is None else cast_array(total, x.dtype)
 
 
 def axis_square_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     """`axis_sum` of the squares, with its bits; sums of rows and of all need no memory for them."""
+    if is_turned(x):
+        return _turned_sum(x, axis, keepdims, of_squares=True)
     return _float_axis_sum(x, axis, keepdims, of_squares=True)
 
 
 def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     """The same as float32 where that is what 16-bit floats are summed in."""
+    if is_turned(x):
+        return _turned_sum(x, axis, keepdims)
     if x.dtype == bfloat16.dtype:
         return _half_axis_sum(x, axis, keepdims)
     if x.dtype == np.float16:
@@ -297,6 +302,34 @@ def wide_axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
             return None
         x = cast_array(x, _F32)
     return _float_axis_sum(x, axis, keepdims)
+
+
+def _turned_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = False) -> Array | None:
+    """The sum along axes of the transpose of `x`, which lies in order, if that has NumPy's order.
+
+    NumPy goes through memory, so that columns of `x` are rows to it. Its rows, which are columns in
+    memory, would be a product with ones, which a graph takes no such rows for.
+    """
+    if x.size < FEWEST:
+        return None
+    axes = _turned_axes(axis, x.ndim)
+    cube = _cube(x.shape[::-1], axes)
+    if cube is not None and cube.inner == 1:
+        if of_squares:
+            total = _float_axis_sum(x.T, axes, keepdims, of_squares)
+        else:
+            total = wide_axis_sum(x.T, axes, keepdims)
+        return total if total is None else np.transpose(total)
+    if x.dtype == np.float16:  # NumPy would cast a part at a time, each by itself
+        return np.sum(cast_array(x, _F32), axis=axis, keepdims=keepdims)
+    return None
+
+
+def _turned_axes(axis: Any, rank: int) -> Any:
+    """The axes of a transpose that are those along `axis`; wrong ones stay wrong."""
+    if type(axis) is tuple:
+        return tuple(-1 - a for a in axis)
+    return axis if axis is None else -1 - axis
 
 
 def _float_axis_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = False) -> Array | None:
@@ -502,33 +535,40 @@ def _sum_in_pairs(x: Array) -> Any:
     return halves[0] + halves[1]
 
 
-_LANES = 1 << 11
-"""So many products are made side by side first, each of numbers that lie as far apart."""
-_FOLD = 16
-"""These are then multiplied by so many."""
+_LANES = 2 * LINE_FLOATS
+"""So many products of a long row are made side by side, of numbers that lie as far apart.
+
+Of many numbers below 1 a product is 0 in the end, and on the way there one of those that take a
+processor a hundred times as long: the fewer products, the fewer of them.
+"""
 
 
 def axis_product(x: Array, *, axis: Any, keepdims: bool) -> Array | None:
     """Products of rows or of all of many floats, else `None`.
 
-    Those of rows have the bits of NumPy's, where each product waits for the one before it. Of all
-    elements there would be nothing to do meanwhile, so they are multiplied in vectors.
+    Those of short rows have the bits of NumPy's, where each product waits for the one before it.
     """
     if x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     cube = _cube(x.shape, axis)
     if cube is None or cube.inner != 1:
         return None
-    shape = cube.kept if keepdims else cube.short
-    if cube.outer > 1:
-        products = row_products(x.reshape(cube.outer, cube.size))
-        return None if products is None else products.reshape(shape)
-    end = x.size // _LANES * _LANES
-    flat = x.reshape(-1)
-    lanes = np.multiply.reduce(flat[:end].reshape(-1, _LANES), 0)
-    lanes = np.multiply.reduce(lanes.reshape(_FOLD, -1), 0)
-    total = np.multiply.reduce(lanes) * np.multiply.reduce(flat[end:])
-    return np.full(shape, total) if shape else total
+    shape, rows = cube.kept if keepdims else cube.short, x.reshape(cube.outer, cube.size)
+    products = row_products(rows) if cube.size < 2 * _LANES else _long_products(rows)
+    return None if products is None else products.reshape(shape)
+
+
+def _long_products(x: Array) -> Array:
+    """Products of the rows of `x`; the compiled half has the same bits."""
+    products: Array | None = lane_products(x)
+    if products is not None:
+        return products
+    end = x.shape[1] // _LANES * _LANES
+    lanes = np.multiply.reduce(x[:, :end].reshape(len(x), end // _LANES, _LANES), 1)
+    while lanes.shape[1] > 1:
+        width = lanes.shape[1] // 2
+        lanes = lanes[:, :width] * lanes[:, width:]
+    return lanes[:, 0] * np.multiply.reduce(x[:, end:], 1)
 
 
 def may_use_blas(rank: int, axis: Any) -> bool:

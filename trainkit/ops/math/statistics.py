@@ -110,7 +110,13 @@ def _join(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any) 
     return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
 
 
-@primitive(_quantile_rule, name="quantile", semantics=REDUCTION, lowering=Absent("it sorts"))
+@primitive(
+    _quantile_rule,
+    name="quantile",
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
+    direct=Direct("quantile"),
+)
 def _quantile(
     xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
 ) -> Array:
@@ -227,6 +233,8 @@ quantile_gather.gradients(lambda g, y, long, x, **settings: quantile_spread(g, x
 
 
 def _share_setting(q: Any, op: str) -> float | tuple[float, ...]:
+    if type(q) is float and 0 <= q <= 1:
+        return q
     values = np.asarray(q.numpy() if hasattr(q, "numpy") else q, np.float64)
     if values.ndim > 1:
         raise ShapeError(f"{op}: q must be a number or a vector, it has shape {values.shape}")

@@ -189,15 +189,21 @@ cdef int accumulate(dict grads, object x, object gx) except -1:
             and PyArray_FLAGS(to) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA)
             == NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA
             and PyArray_DESCR(to) is PyArray_DESCR(<PyArrayObject *>gx)
+            and not is_half(PyArray_DESCR(to))
             and same_shape(to, <PyArrayObject *>gx)
         ):
             add_to(before, gx)
             return 0
     one, two = plain(before), plain(gx)
-    total = None if one is None or two is None else apply2(ADD, one, two)
+    total = half_sum(before, gx) if one is None or two is None else apply2(ADD, one, two)
     if total is None:
         total = np.add(before, gx)
     return PyDict_SetItem(grads, x, total)
+
+
+def half_sum(x, y):
+    """The sum of two arrays of 16-bit floats, with NumPy's bits; `None` for others."""
+    return half_apply2(ADD, x, y)
 
 
 cdef int add_to(object total, object more) except -1:

@@ -234,6 +234,7 @@ cdef dict FORMS = {
     "mean": DirectMean,
     "variance": DirectVariance,
     "softmax": DirectSoftmax,
+    "quantile": DirectQuantile,
     "running": DirectRunning,
     "position": DirectPosition,
     "reshape": DirectReshape,

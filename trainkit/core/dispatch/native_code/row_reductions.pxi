@@ -325,3 +325,66 @@ def row_square_sums(x):
 def row_products(x):
     """The same of products."""
     return reduced_rows(x, PRODUCTS) if has_rows_of_numpy(PRODUCTS) else None
+
+
+cdef extern from *:
+    """
+    #define TK_LANES 32
+    /* Products of rows of at least so many numbers: every 32nd is a factor of one product, and the
+       halves of these are multiplied until one is left. */
+    #define TK_LANE_PRODUCTS(NAME, TARGET, TYPE) \
+        TARGET static void NAME(const TYPE *x, TYPE *y, Py_ssize_t rows, Py_ssize_t n) { \
+            for (; rows > 0; rows--, x += n, y++) { \
+                TYPE products[TK_LANES], last = 1; \
+                Py_ssize_t i = TK_LANES; \
+                memcpy(products, x, sizeof products); \
+                for (; i + TK_LANES <= n; i += TK_LANES) \
+                    for (int k = 0; k < TK_LANES; k++) products[k] *= x[i + k]; \
+                for (int width = TK_LANES / 2; width > 0; width /= 2) \
+                    for (int k = 0; k < width; k++) products[k] *= products[k + width]; \
+                for (; i < n; i++) last *= x[i]; \
+                *y = products[0] * last; \
+            } \
+        }
+    TK_LANE_PRODUCTS(lane_products_f32_wide, TK_WIDE, float)
+    TK_LANE_PRODUCTS(lane_products_f64_wide, TK_WIDE, double)
+    TK_LANE_PRODUCTS(lane_products_f32_narrow, , float)
+    TK_LANE_PRODUCTS(lane_products_f64_narrow, , double)
+    """
+    void lane_products_f32_wide(const float *x, float *y, Py_ssize_t rows, Py_ssize_t n) nogil
+    void lane_products_f64_wide(const double *x, double *y, Py_ssize_t rows, Py_ssize_t n) nogil
+    void lane_products_f32_narrow(const float *x, float *y, Py_ssize_t rows, Py_ssize_t n) nogil
+    void lane_products_f64_narrow(const double *x, double *y, Py_ssize_t rows, Py_ssize_t n) nogil
+    Py_ssize_t TK_LANES
+
+
+def lane_products(x):
+    """Products of the rows of a matrix of floats in C order, as `reductions_tuned` makes them.
+
+    `None` for other arrays, and for rows that are shorter than the products side by side.
+    """
+    cdef PyArrayObject *a
+    cdef cnp.npy_intp rows, n
+    cdef char *x_bytes
+    cdef char *y_bytes
+    cdef bint is_f32
+    if not is_array(x):
+        return None
+    a = <PyArrayObject *>x
+    if not in_order(a) or PyArray_NDIM(a) != 2 or not is_float(PyArray_DESCR(a)):
+        return None
+    rows, n, is_f32 = PyArray_DIM(a, 0), PyArray_DIM(a, 1), PyArray_DESCR(a) is F32
+    if n < TK_LANES:
+        return None
+    y = empty(1, &rows, PyArray_DESCR(a))
+    x_bytes, y_bytes = bytes_of(x), bytes_of(y)
+    with nogil:
+        if is_f32 and WIDE_HALVES:
+            lane_products_f32_wide(<float *>x_bytes, <float *>y_bytes, rows, n)
+        elif is_f32:
+            lane_products_f32_narrow(<float *>x_bytes, <float *>y_bytes, rows, n)
+        elif WIDE_HALVES:
+            lane_products_f64_wide(<double *>x_bytes, <double *>y_bytes, rows, n)
+        else:
+            lane_products_f64_narrow(<double *>x_bytes, <double *>y_bytes, rows, n)
+    return y
