@@ -137,6 +137,17 @@ def test_a_model_without_weights_is_an_error(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+def test_a_layer_that_needs_no_weights_is_saved_and_loaded(tmp_path, ending):
+    model = layers.Dropout(0.5)
+    model.build((None, 3))
+    save_weights(model, tmp_path / ending)
+    load_weights(model, tmp_path / ending)
+    save_weights(small_model(1.0), tmp_path / ending)
+    with pytest.raises(CheckpointMismatchError, match="in the file only"):
+        load_weights(model, tmp_path / ending)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_missing_file_is_named(tmp_path, ending):
     with pytest.raises(NotFoundError, match=ending):
         load_weights(small_model(), tmp_path / ending)

@@ -322,6 +322,24 @@ def test_variables_that_become_their_gradient(compiled, wrapped):
 # ------------------------------------------------------------------ loss scales
 
 
+def test_variables_of_a_loss_scale_optimizer_are_those_of_keras():
+    inner = optimizers.SGD(0.5, momentum=0.9, name="inner")
+    outer, w = optimizers.LossScaleOptimizer(inner, initial_scale=8.0, name="outer"), weight([1.0])
+    outer.apply([tk.constant([8.0])], [w])
+    own = ["iteration", "learning_rate", "step_counter", "dynamic_scale"]
+    assert [v.path for v in outer.variables[:4]] == [f"outer/{name}" for name in own]
+    assert outer.variables[4:] == inner.variables
+    assert [float(v) for v in outer.variables[:6]] == [0.0, 0.0, 1.0, 8.0, 1.0, 0.5]
+    assert repr(outer) == "<LossScaleOptimizer 'outer' around <SGD 'inner', 1 steps>>"
+    state = {}
+    outer.save_own_variables(state)
+    again = optimizers.LossScaleOptimizer(optimizers.SGD(0.1, momentum=0.9))
+    again.build([w])
+    again.load_own_variables(state)
+    assert (float(again.dynamic_scale), int(again.iterations)) == (8.0, 1)
+    assert float(again.learning_rate) == 0.5
+
+
 @both
 def test_a_wrapped_optimizer_has_no_factor_of_its_own(compiled):
     inner = optimizers.SGD(0.5, loss_scale_factor=100.0)

@@ -176,7 +176,7 @@ def _named_json(name: str) -> str:
 
 
 def _require_weights(model: Trackable, caller: str) -> None:
-    if next(iter(weight_paths(model)), None) is None:
+    if next(iter(weight_paths(model)), None) is None and not getattr(model, "built", False):
         raise NotBuiltError(
             f"{caller}: {getattr(model, 'name', type(model).__name__)!r} has no weights yet. Call "
             "it on a batch, or model.build(input_shape), first"

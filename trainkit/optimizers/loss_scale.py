@@ -93,6 +93,7 @@ class LossScaleOptimizer(Optimizer):
             )
         for variable in (self.dynamic_scale, self.step_counter):
             variable._numbered, variable._goes_along = False, True
+            variable.path = f"{self.name}/{variable.name}"
 
     # ------------------------------------------------------------------ what the inner one does
 
@@ -110,13 +111,20 @@ class LossScaleOptimizer(Optimizer):
         """Steps that the inner optimizer made; those left out do not count."""
         return self.inner_optimizer.iterations
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} around {self.inner_optimizer!r}>"
+
     def _has_slots(self) -> bool:
         return self.inner_optimizer.built
 
     @property
     def variables(self) -> list[Variable]:
-        """Scale, counter, and the inner optimizer's variables."""
-        return [self.step_counter, self.dynamic_scale, *self.inner_optimizer.variables]
+        """In Keras's order: a step count and a rate that never change, then what counts.
+
+        These are the counter, the scale, and the inner optimizer's variables.
+        """
+        own = [self._iterations, self._learning_rate, self.step_counter, self.dynamic_scale]
+        return [*own, *self.inner_optimizer.variables]
 
     def parts(self) -> dict[str, Trackable]:
         """Scale, counter and the inner optimizer."""

@@ -356,3 +356,16 @@ def test_one_mean_of_all_has_the_rank_of_the_data():
     given = tk.layers.Normalization(axis=None, mean=1.0, variance=4.0)
     assert float(given([3.0])[0]) == 1
     assert given.mean.shape == (1,)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_counts_are_float32_in_mixed_precision(policy):
+    tokens = np.zeros((1, 2049), "int32")
+    counts = layers.CategoryEncoding(3, output_mode="count", dtype=policy)(tokens)
+    assert (counts.dtype, counts.numpy().tolist()) == ("float32", [[2049, 0, 0]])
+    bins = layers.Hashing(2, output_mode="count", dtype=policy)(tokens)
+    assert (bins.dtype, float(bins.numpy().max())) == ("float32", 2049)
+    inputs = tk.keras.Input((4,), dtype="int32")
+    assert layers.CategoryEncoding(3, dtype=policy)(inputs).dtype == "float32"
+    model = tk.keras.Model(inputs, layers.CategoryEncoding(3, dtype=policy)(inputs))
+    assert model.predict(tokens[:, :4], verbose=0).dtype == np.float32

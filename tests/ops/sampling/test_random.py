@@ -70,6 +70,17 @@ def test_an_int_seed_gives_the_same_numbers_each_time_and_a_generator_does_not()
     np.testing.assert_array_equal(first.numpy(), random.normal((4,), seed=1).numpy())
 
 
+def test_the_state_of_a_seed_generator_has_its_name_in_keras():
+    tk.utils.clear_session()
+    one, two = generators.SeedGenerator(1), generators.SeedGenerator(1, name="noise")
+    assert one.get_config() == {"seed": 1, "name": "seed_generator"}
+    assert one.state.name == two.state.name == "seed_generator_state"
+    assert one.state.path == "seed_generator/seed_generator_state"
+    assert two.state.path == "noise/seed_generator_state"
+    assert generators.SeedGenerator.from_config(one.get_config()).name == "seed_generator"
+    assert generators.SeedGenerator(state=one.state).state.path == one.state.path
+
+
 def test_draws_of_a_generator_do_not_overlap():
     generator = generators.Generator.from_seed(1)
     blocks = np.concatenate([generator.uniform((n,)).numpy() for n in (1, 3, 8, 9, 100)])

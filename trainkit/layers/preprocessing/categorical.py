@@ -119,7 +119,7 @@ class CategoryEncoding(Layer):
                     f"indices must lie in [0, {self.num_tokens}), they go from {low} to {high}"
                 )
         weights = count_weights
-        return encoded(indices, self.output_mode, self.num_tokens, self.compute_dtype, weights)
+        return encoded(indices, self.output_mode, self.num_tokens, self.variable_dtype, weights)
 
 
 class Discretization(Layer):

@@ -116,7 +116,7 @@ class Hashing(Layer):
             inputs = convert_to_tensor(inputs)
         if self.output_mode == "one_hot" and len(inputs.shape) and inputs.shape[-1] == 1:
             inputs = inputs[..., 0]
-        return encoded(_bins(inputs, self), self.output_mode, self.num_bins, self.compute_dtype)
+        return encoded(_bins(inputs, self), self.output_mode, self.num_bins, self.variable_dtype)
 
     def _bins_of(self, values: Any) -> Any:
         masked = self.mask_value is not None and self.num_bins > 1

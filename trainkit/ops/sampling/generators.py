@@ -13,6 +13,7 @@ from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, dtypes, rng
 from trainkit.core.dispatch import native, trace_state
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.names import name_for
 from trainkit.core.process import forks
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -283,7 +284,7 @@ class SeedGenerator(Generator):
 
     Args:
         seed: any int; by default the next seed that `set_seed` derives.
-        name: not part of the numbers; kept for configs.
+        name: what it is called, in the path of its state as well; not part of the numbers.
         **kwargs: `state`, to go on from another generator's.
 
     Raises:
@@ -301,8 +302,11 @@ class SeedGenerator(Generator):
         if kwargs.keys() - {"state"}:
             raise ValueError(f"SeedGenerator: unknown arguments {sorted(kwargs)}")
         super().__init__(seed=seed, **kwargs)
-        self.name = name
+        self.name = name or name_for(type(self))
         self._initial_seed = seed
+        if not kwargs:
+            self.state._name, self.state._numbered = "seed_generator_state", False
+            self.state.path = f"{self.name}/seed_generator_state"
 
     def next(self, ordered: bool = True) -> Tensor:
         """A seed for one call of a random function: uint32 tensor (2,)."""
