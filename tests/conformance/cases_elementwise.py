@@ -6,6 +6,7 @@ from tests.conformance.table import away_from, between, case, complex_normal, no
 from trainkit import ops
 from trainkit.ops.math import elementwise, rounding
 from trainkit.ops.math.complex_parts import complex_from, complex_of_pairs, phase
+from trainkit.ops.math.value_limits import huber_penalty
 
 MASK = np.array([[True, False, True, True], [False, True, False, True], [True, True, False, False]])
 
@@ -94,6 +95,8 @@ CASES = [
     case("keep_where", elementwise.keep_where, normal(3, 4), MASK),
     case("where", ops.where, MASK, normal(4), normal(3, 1)),
     case("clip", ops.clip, away_from([-1, 1], 8), x_min=-1.0, x_max=1.0),
+    case("huber_penalty", huber_penalty, away_from([-1, 0, 1], 8), delta=1.0),
+    case("nan_to_num", ops.nan_to_num, normal(3, 4), nan=1.0, posinf=2.0, neginf=-3.0),
     case(
         "clip_by_tensors",
         ops.clip,

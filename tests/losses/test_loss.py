@@ -272,6 +272,35 @@ def test_huber_is_curved_where_nothing_is_wrong():
     np.testing.assert_allclose(outer.gradient(slope, y), [[1 / 3, 1 / 3, 0.0]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [6, 5000])
+@pytest.mark.parametrize("name", ["huber", "hinge", "squared_hinge"])
+def test_losses_of_many_numbers_are_the_same_in_graphs(rng, name, size):
+    y_true, y_pred = (rng.normal(size=(3, size)).astype("float32") * 2 for _ in range(2))
+    loss = getattr(tk.losses, name)
+    for labels in (y_true, np.sign(y_true), (y_true > 0).astype("float32")):
+        expected = loss(labels, y_pred).numpy()
+        compiled = tk.function(loss)
+        for _ in range(3):
+            assert compiled(labels, y_pred).numpy().tobytes() == expected.tobytes()
+
+
+def test_the_delta_of_huber_may_be_a_tensor(rng):
+    y_true, y_pred = tk.constant(rng.normal(size=(2, 3, 7)) * 2)
+    for delta in (1, 0.7):
+        results = []
+        for delta_like in (delta, tk.constant(delta, "float64"), tk.Variable(float(delta))):
+            with tk.GradientTape() as tape:
+                tape.watch(y_pred)
+                loss = tk.losses.huber(y_true, y_pred, delta_like)
+            results.append((loss.numpy(), tape.gradient(loss, y_pred).numpy()))
+        for loss, gradient in results[1:]:
+            np.testing.assert_allclose(loss, results[0][0], rtol=1e-6)
+            np.testing.assert_allclose(gradient, results[0][1], rtol=1e-6)
+        error = np.abs(y_pred.numpy() - y_true.numpy())
+        curve = np.where(error <= delta, error**2 / 2, delta * error - delta**2 / 2)
+        np.testing.assert_allclose(results[0][0], curve.mean(-1), rtol=1e-12)
+
+
 @pytest.mark.parametrize("delta", [0, -1.0, float("nan")])
 def test_huber_asks_for_a_delta_above_0(delta):
     with pytest.raises(ValueError, match="huber: delta must be above 0"):

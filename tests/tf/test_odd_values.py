@@ -44,6 +44,20 @@ def test_each_nan_is_a_value_of_its_own():
     assert tk.unique(["b", "a", "b"])[1].numpy().tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("size", [0, 1, 64, 65])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint64", "float16", "float32", "float64"])
+def test_few_values_are_told_apart_as_many_are(rng, dtype, size):
+    x = rng.integers(0, 9, size).astype(dtype)
+    if dtype == "float32":
+        x[::5], x[1::7] = -0.0, NAN
+    values, places = tk.unique(x, out_idx="int64")
+    more, more_places = tk.unique(np.concatenate([x, np.arange(100).astype(dtype)]))
+    assert values.dtype.name == dtype
+    assert places.dtype is tk.int64
+    assert values.numpy().tobytes() == more.numpy()[: len(values)].tobytes()
+    np.testing.assert_array_equal(places, more_places[:size])
+
+
 def test_folds_masks_and_stacks_of_nothing():
     nothing = tk.zeros((0, 3))
     for fold in (tk.foldl, tk.foldr):

@@ -20,7 +20,8 @@ _NOWHERE = -1e30
 def _as_signs(y_true: Tensor) -> Tensor:
     """Labels 0 and 1 as -1 and 1; other labels stay."""
     binary = ops.all(ops.logical_or(ops.equal(y_true, 0), ops.equal(y_true, 1)))
-    return ops.where(binary, 2.0 * y_true - 1.0, y_true)
+    more = ops.cast(binary, y_true.dtype)
+    return y_true * (1.0 + more) - more
 
 
 @LOSSES.add

@@ -15,6 +15,7 @@ from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import FunctionLoss, LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.math.norm_clipping import check_bound
+from trainkit.ops.math.value_limits import huber_penalty
 from trainkit.ops.neural.normalization import EPSILON
 
 """What keeps quotients and logarithms finite."""
@@ -121,11 +122,7 @@ def huber(y_true: TensorLike, y_pred: TensorLike, delta: float = 1.0) -> Tensor:
     """
     check_bound("huber: delta", delta)
     y_true, y_pred = aligned("huber", y_true, y_pred)
-    error = y_pred - y_true
-    size = ops.absolute(error)
-    # of the error itself: the slope of its size is 0 where the error is, and hides the curvature
-    curve = ops.where(size <= delta, 0.5 * ops.square(error), delta * size - 0.5 * delta * delta)
-    return ops.mean(curve, axis=-1)
+    return ops.mean(huber_penalty(y_pred - y_true, delta), axis=-1)
 
 
 @LOSSES.add

@@ -1851,6 +1851,30 @@ def _clip_of_elementwise_reference(x, *, x_min, x_max):
     return np.minimum(np.maximum(x, x_min), x_max)
 
 
+def _soft_shrink(x, *, threshold):
+    return np.where(x > threshold, x - threshold, np.where(-x > threshold, x + threshold, 0))
+
+
+def _hard_shrink(x, *, threshold):
+    return np.where(np.abs(x) > threshold, x, 0)
+
+
+def _sparse_plus(x):
+    bend = 0.25 * (x + 1) * (x + 1)
+    return np.where(x >= 1, x, np.where(x <= -1, 0, bend))
+
+
+def _huber_penalty(x, *, delta):
+    size = np.abs(x)
+    bounded = np.minimum(size, delta)
+    return bounded * (size - 0.5 * bounded)
+
+
+def _nan_to_num(x, *, nan, posinf, neginf):
+    finite_above = np.where(x == -np.inf, neginf, x)
+    return np.where(np.isnan(x), nan, np.where(x == np.inf, posinf, finite_above))
+
+
 def _sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -5813,19 +5837,6 @@ def _squareplus(x, *, b):
     return 0.5 * (x + np.sqrt(x * x + b))
 
 
-def _sparse_plus(x):
-    bend = 0.25 * (x + 1) * (x + 1)
-    return np.where(x >= 1, x, np.where(x <= -1, 0, bend))
-
-
-def _soft_shrink(x, *, threshold):
-    return np.where(x > threshold, x - threshold, np.where(-x > threshold, x + threshold, 0))
-
-
-def _hard_shrink(x, *, threshold):
-    return np.where(np.abs(x) > threshold, x, 0)
-
-
 def _tanh_shrink(x):
     return x - np.tanh(x)
 
@@ -7347,15 +7358,16 @@ OPERATIONS.update(
         fused_normalization_gradient gather_nd gather_nd_sum gelu_erf gelu_erf_gradient gelu_tanh
         gelu_tanh_gradient get_item get_item_at grouped_normalization grouped_normalization_gradient
         gru gru_gradient hard_shrink hard_sigmoid hard_silu hard_silu_gradient hard_tanh
-        hash_buckets histogram i0 i0e i1 i1e identity ifft ifft_transposed igamma igamma_slope
-        igammac imag in_top_k int8_product inv irfft irfft_transposed isclose isin isneginf isposinf
-        keep_between keep_where leaky_relu leaky_relu_gradient lgamma linear_recurrence linspace
-        log_sigmoid log_softmax log_softmax_gradient logaddexp logsumexp lstm lstm_gradient
-        lu_factor matmul max max_pool max_pool_gradient max_pool_pick max_pool_with_argmax mean min
-        mish mod ndtri no_gradient_here nonzero number_tokens one_hot ones_like optimization_barrier
-        overlap_add pad pad_sum padded_like patches_sum philox_binomial philox_categorical
-        philox_gamma philox_integers philox_integers_between philox_kept philox_mask philox_normal
-        philox_permutation philox_poisson philox_state philox_truncated_normal philox_uniform pinv
+        hash_buckets histogram huber_penalty i0 i0e i1 i1e identity ifft ifft_transposed igamma
+        igamma_slope igammac imag in_top_k int8_product inv irfft irfft_transposed isclose isin
+        isneginf isposinf keep_between keep_where leaky_relu leaky_relu_gradient lgamma
+        linear_recurrence linspace log_sigmoid log_softmax log_softmax_gradient logaddexp logsumexp
+        lstm lstm_gradient lu_factor matmul max max_pool max_pool_gradient max_pool_pick
+        max_pool_with_argmax mean min mish mod nan_to_num ndtri no_gradient_here nonzero
+        number_tokens one_hot ones_like optimization_barrier overlap_add pad pad_sum padded_like
+        patches_sum philox_binomial philox_categorical philox_gamma philox_integers
+        philox_integers_between philox_kept philox_mask philox_normal philox_permutation
+        philox_poisson philox_state philox_truncated_normal philox_uniform pinv
         pivots_to_permutation polygamma positions_from_start prod put_item put_item_at qr quantile
         quantile_gather quantile_spread real reciprocal rectified_gradient relu relu6 relu_gradient
         repeat repeat_sum reshape reshape_like reshape_sized rfft rfft_transposed roll rsqrt

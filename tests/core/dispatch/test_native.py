@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trainkit as tk
+from trainkit.core import dtypes
 from trainkit.core.dispatch import native
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
+from trainkit.core.tensor_shape import TensorShape
 
 needs_native = pytest.mark.skipif(native.NATIVE is None, reason=str(native.FAILURE))
 UFUNCS = sorted(name for name, p in PRIMITIVES.items() if p.is_ufunc)
@@ -260,6 +262,7 @@ def printed(code, **environment):
 
 _TRY = """
 import trainkit as tk
+from trainkit.core import dtypes
 from trainkit.core.dispatch import native
 x = tk.Variable(3.0)
 with tk.GradientTape() as tape:
@@ -285,7 +288,7 @@ class Broken:  # a compiled module that raises {error} in {where}
 
     def exec_module(self, module):
         module.VERSION = {version}
-        module.bind = module.bind_tape = lambda *given: None
+        module.bind = module.bind_tape = module.bind_properties = lambda *given: None
         module.switch = module.trust_counts = module.sole_array = lambda given: False
         module.use_huge_pages = lambda given: None
         module.is_on = lambda: False
@@ -309,7 +312,8 @@ _MADE = ["unary_ufunc", "binary_ufunc", "unary", "binary", "general", "matmul"]
 
 @pytest.mark.parametrize("error", ["TypeError", "SystemError"])
 @pytest.mark.parametrize(
-    "where", ["import", "use_huge_pages", "trust_counts", "sole_array", "bind", "op"]
+    "where",
+    ["import", "use_huge_pages", "trust_counts", "sole_array", "bind", "bind_properties", "op"],
 )
 def test_a_failure_of_the_compiled_half_keeps_nothing_from_working(where, error):
     code = _BROKEN.format(where=where, error=error, made=_MADE, version=native.VERSION) + _TRY
@@ -324,3 +328,20 @@ def test_one_that_was_compiled_for_another_version_is_not_taken():
         printed(code, TRAINKIT_NATIVE="1")
         == f"None it was compiled for another trainkit (0, not {native.VERSION}) 6.0"
     )
+
+
+@pytest.mark.parametrize("dims", [(), (3,), (0, 2), (1, 2, 3, 4, 5)])
+def test_shapes_and_dtypes_are_those_of_python(dims):
+    properties = {name: getattr(Tensor, name).fget for name in ("shape", "dtype")}
+    arrays = [np.zeros(dims, d.dtype) for d in dtypes.ALL if d.dtype.kind != "O"]
+    for array in (*arrays, np.float32(1), np.bool_(True), np.zeros(dims).T):
+        x = wrap(array)
+        assert type(properties["shape"](x)) is TensorShape
+        assert x.shape == TensorShape(array.shape)
+        assert all(type(n) is int for n in x.shape)
+        assert x.dtype is dtypes.as_dtype(array.dtype)
+    for getter in properties.values():
+        with pytest.raises(AttributeError):
+            getter(3)
+        with pytest.raises(AttributeError):
+            getter(Tensor())

@@ -27,6 +27,10 @@ SETTINGS = {
     "clip": {"x_min": -0.5, "x_max": 0.25},
     "leaky_relu": {"negative_slope": 0.3},
     "elu_gradient": {"alpha": 0.7},
+    "soft_shrink": {"threshold": 0.3},
+    "hard_shrink": {"threshold": 0.3},
+    "huber_penalty": {"delta": 0.7},
+    "nan_to_num": {"nan": 0.5, "posinf": 3.0e38, "neginf": -7.0},
 }
 
 

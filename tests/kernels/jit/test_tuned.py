@@ -10,6 +10,7 @@ from trainkit.core.tensor import PRIMITIVES
 from trainkit.ops.convolutional import local_response
 from trainkit.ops.convolutional.convolution import conv_with_bias
 from trainkit.ops.linear_algebra.int8_product import int8_product
+from trainkit.ops.math.value_limits import huber_penalty
 from trainkit.ops.neural import recurrence
 from trainkit.ops.neural.bias_activation import biased_gelu
 from trainkit.ops.neural.dense import dense
@@ -155,9 +156,11 @@ ROWS = {
     "int8_product": integers_summed,
     "gru": gated(reset_after=True),
     "gru_reset_before": gated(reset_after=False),
+    "hard_shrink": lambda x: ops.hard_shrink(x * 2.0) + x,
     "hard_sigmoid": lambda x: ops.hard_sigmoid(x * 2.0) + x,
     "hard_silu": lambda x: ops.hard_silu(x * 2.0) + x,
     "hard_tanh": lambda x: ops.hard_tanh(x * 2.0) + x,
+    "huber_penalty": lambda x: huber_penalty(x * 2.0, 0.7) + x,
     "irfft": lambda x: tk.signal.irfft(tk.complex(x[:, :151] * 2.0, x[:, 149:])) + x,
     "keep_where": lambda x: tk.maximum(x * 2.0, x[::-1]) + x,
     "layer": lambda x: ops.layer_normalization(x * 2.0, x[0], x[1]) + 1.0,
@@ -186,11 +189,14 @@ ROWS = {
         + 1.0
     ),
     "rectified_gradient": convolved,
+    "nan_to_num": lambda x: ops.nan_to_num(x / (x - x[0]), 0.5, 2.0, -2.0) * x,
     "relu": lambda x: tk.nn.relu(x * 2.0) + x,
     "relu6": lambda x: tk.nn.relu6(x * 9.0) + x,
     "prod": lambda x: tk.reduce_prod(x * 0.001 + 1.0) * x,
     "rfft": lambda x: tk.math.real(tk.signal.rfft(x * 2.0)) * x[:, :151],
     "rsqrt": lambda x: tk.math.rsqrt(x * x + 1.0) + x,
+    "soft_shrink": lambda x: ops.soft_shrink(x * 2.0) + x,
+    "sparse_plus": lambda x: ops.sparse_plus(x * 2.0) + x,
     "selu_gradient": lambda x: tk.nn.selu(x * 2.0) + x,
     "sigmoid": lambda x: tk.sigmoid(x * 2.0) + 1.0,
     "silu": lambda x: tk.nn.silu(x) - x,

@@ -206,6 +206,28 @@ def test_nan_to_num_replaces():
     np.testing.assert_array_equal(ops.nan_to_num(x, 5.0, 7.0, -7.0).numpy(), [5, 7, -7, 1])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("size", [4, 5000])
+def test_nan_to_num_is_the_same_in_graphs(rng, dtype, size):
+    x = rng.normal(size=size)
+    x[:3] = np.nan, np.inf, -np.inf
+    x = ops.cast(x, dtype)
+    low, high = x.dtype.limits
+    for numbers in ({}, {"nan": 2, "posinf": 3.0}, {"nan": tk.constant(2.0, dtype), "neginf": -1}):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = ops.nan_to_num(x, **numbers)
+        assert y.dtype is x.dtype
+        expected = [float(numbers.get(name, number)) for name, number in
+                    (("nan", 0), ("posinf", high), ("neginf", low))]  # fmt: skip
+        np.testing.assert_array_equal(y.numpy()[:3].astype(float), expected)
+        assert y.numpy()[3:].tobytes() == x.numpy()[3:].tobytes()
+        np.testing.assert_array_equal(tape.gradient(y, x).numpy(), [0, 0, 0] + [1] * (size - 3))
+        compiled = tk.function(lambda x, numbers=numbers: ops.nan_to_num(x, **numbers))
+        for _ in range(2):
+            assert compiled(x).numpy().tobytes() == y.numpy().tobytes()
+
+
 def test_isclose_knows_infinity_and_nan():
     x, y = [np.inf, np.nan, 1.0], [np.inf, np.nan, 1.0 + 1e-7]
     np.testing.assert_array_equal(ops.isclose(x, y).numpy(), [True, False, True])

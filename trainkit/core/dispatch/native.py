@@ -18,7 +18,7 @@ import numpy as np
 
 from trainkit.core.process.requirements import REINSTALL
 
-VERSION = 21
+VERSION = 22
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None

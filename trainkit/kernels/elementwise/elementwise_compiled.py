@@ -25,6 +25,13 @@ relu6 = by_formula(elementwise_reference.relu6, FLAT, exact=True)
 relu_gradient = by_formula(elementwise_reference.relu_gradient, FLAT, FLAT, exact=True)
 leaky_relu = by_formula(elementwise_reference.leaky_relu, FLAT, float32, exact=True)
 clip = by_formula(elementwise_reference.clip, FLAT, float32, float32, exact=True)
+soft_shrink = by_formula(elementwise_reference.soft_shrink, FLAT, float32, exact=True)
+hard_shrink = by_formula(elementwise_reference.hard_shrink, FLAT, float32, exact=True)
+sparse_plus = by_formula(elementwise_reference.sparse_plus, FLAT, exact=True)
+huber_penalty = by_formula(elementwise_reference.huber_penalty, FLAT, float32, exact=True)
+nan_to_num = by_formula(
+    elementwise_reference.nan_to_num, FLAT, float32, float32, float32, exact=True
+)
 sigmoid = by_formula(elementwise_reference.sigmoid, FLAT, exp=exponential)
 hard_sigmoid = by_formula(elementwise_reference.hard_sigmoid, FLAT, exact=True)
 hard_silu = by_formula(elementwise_reference.hard_silu, FLAT, exact=True)

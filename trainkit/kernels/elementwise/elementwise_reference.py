@@ -62,6 +62,35 @@ def clip(xp: Any, x: Array, *, x_min: float, x_max: float) -> Array:
     return xp.minimum(xp.maximum(x, x_min), x_max)
 
 
+def soft_shrink(xp: Any, x: Array, *, threshold: float) -> Array:
+    """`x` moved towards 0 by the threshold, 0 within it."""
+    return xp.where(x > threshold, x - threshold, xp.where(-x > threshold, x + threshold, 0))
+
+
+def hard_shrink(xp: Any, x: Array, *, threshold: float) -> Array:
+    """`x` beyond the threshold, 0 within it."""
+    return xp.where(xp.abs(x) > threshold, x, 0)
+
+
+def sparse_plus(xp: Any, x: Array) -> Array:
+    """0 below -1, (x + 1)**2 / 4 up to 1, then x."""
+    bend = 0.25 * (x + 1) * (x + 1)
+    return xp.where(x >= 1, x, xp.where(x <= -1, 0, bend))
+
+
+def huber_penalty(xp: Any, x: Array, *, delta: float) -> Array:
+    """x**2 / 2 up to `delta` on either side of 0, a straight line beyond."""
+    size = xp.abs(x)
+    bounded = xp.minimum(size, delta)
+    return bounded * (size - 0.5 * bounded)
+
+
+def nan_to_num(xp: Any, x: Array, *, nan: float, posinf: float, neginf: float) -> Array:
+    """`x` with numbers for NaN and infinities."""
+    finite_above = xp.where(x == -np.inf, neginf, x)
+    return xp.where(xp.isnan(x), nan, xp.where(x == np.inf, posinf, finite_above))
+
+
 # ------------------------------------------------------------------ sigmoids
 
 

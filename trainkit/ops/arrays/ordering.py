@@ -105,6 +105,12 @@ def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tu
         (array([5, 7], dtype=int32), array([0, 0, 1], dtype=int32))
     """
     values = np.asarray(convert_to_tensor(x)._host_view())
+    if values.size <= _FEW and values.ndim == 1 and values.dtype.kind in "iuf":
+        # A dozen calls of NumPy take longer than a dictionary, in which each NaN is a key, too.
+        ranks_of: dict[Any, int] = {}
+        indices = [ranks_of.setdefault(value, len(ranks_of)) for value in values.tolist()]
+        unique_values = np.array(list(ranks_of), values.dtype)
+        return convert_to_tensor(unique_values), convert_to_tensor(indices, as_dtype(out_idx))
     first, inverse = (
         _of_small_span(values)
         or np.unique(sort_keys(values), return_index=True, return_inverse=True, equal_nan=False)[1:]
@@ -118,6 +124,8 @@ def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tu
     )
 
 
+_FEW = 1 << 6
+"""Numbers that a dictionary tells apart in 17 microseconds, a dozen calls of NumPy in 45."""
 _SPARSEST = 4
 """Numbers in the span of integers for each of them, up to which a table takes less than a sort."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
+from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.ops.core.vmap import stacked
 from trainkit.ops.math.comparisons import isfinite, isnan, logical_and
+from trainkit.ops.math.elementwise import keep_where
 from trainkit.ops.math.elementwise import where as choose
 from trainkit.ops.math.predicates import all as all_true
 
@@ -85,6 +88,22 @@ def _all_finite_stack(primitive: Any, inputs: Any, settings: Any, count: int) ->
     return functools.reduce(logical_and, each)
 
 
+@primitive(
+    shapes.floating,
+    name="nan_to_num",
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.nan_to_num.facet(
+        lambda x, *, nan, posinf, neginf: elementwise_tuned.nan_to_num(x, nan, posinf, neginf)
+    ),
+)
+def _nan_to_num(xp: ArrayModule, x: Array, *, nan: float, posinf: float, neginf: float) -> Array:
+    """`x` with numbers for NaN and infinities."""
+    return elementwise_reference.nan_to_num(xp, x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+_nan_to_num.gradients(lambda g, y, x, **numbers: keep_where(g, isfinite(x)))
+
+
 def nan_to_num(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
     """Replace NaN and infinities by numbers; no gradient passes where one was replaced.
 
@@ -105,9 +124,21 @@ def nan_to_num(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = 
     if not tensor.dtype.is_floating:
         return tensor
     low, high = x.dtype.limits
-    result = choose(isnan(x), nan, x)
-    result = choose(isposinf(x), high if posinf is None else posinf, result)
-    return choose(isneginf(x), low if neginf is None else neginf, result)
+    numbers = [nan, high if posinf is None else posinf, low if neginf is None else neginf]
+    if _NUMBERS.issuperset(map(type, numbers)):
+        # what is too large for the dtype is infinite in it, which NumPy would warn of
+        nan, posinf, neginf = (
+            math.copysign(math.inf, number) if abs(number) > high else float(number)
+            for number in numbers
+        )
+        replaced: Tensor = _nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+        return replaced
+    result = choose(isnan(x), numbers[0], x)
+    result = choose(isposinf(x), numbers[1], result)
+    return choose(isneginf(x), numbers[2], result)
+
+
+_NUMBERS = frozenset((int, float))
 
 
 # ------------------------------------------------------------------ closeness

@@ -1,4 +1,4 @@
-"""Values limited to a range: `clip`."""
+"""Values limited to a range, `clip`, and the penalty whose slope they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.type_aliases import TensorLike
 from trainkit.kernels.elementwise import elementwise_reference, elementwise_tuned
 from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
-from trainkit.ops.math.elementwise import cast, keep_where, minimum, promoted
+from trainkit.ops.math.elementwise import (
+    cast,
+    keep_where,
+    minimum,
+    multiply,
+    negative,
+    promoted,
+    subtract,
+)
 
 
 def _run_compiled(x: Array, *, x_min: float, x_max: float) -> Array | None:
@@ -92,3 +100,44 @@ def clip(x: TensorLike, x_min: Any, x_max: Any) -> Tensor:
                 return clip_by_tensors(*promoted(x, x_min, x_max))
         return _clip(x, x_min=x_min, x_max=x_max)
     return clip_by_tensors(*promoted(x, x_min, x_max))
+
+
+# ------------------------------------------------------------------ the penalty with that slope
+
+
+@primitive(
+    shapes.floating,
+    name="huber_penalty",
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.huber_penalty.facet(
+        lambda x, *, delta: elementwise_tuned.huber_penalty(x, delta)
+    ),
+)
+def _huber_penalty(xp: ArrayModule, x: Array, *, delta: float) -> Array:
+    """x**2 / 2 up to `delta` on either side of 0, a straight line beyond."""
+    return elementwise_reference.huber_penalty(xp, x, delta=delta)
+
+
+_huber_penalty.gradients(lambda g, y, x, *, delta: multiply(g, clip(x, -delta, delta)))
+
+
+def huber_penalty(x: TensorLike, delta: Any) -> Tensor:
+    """x**2 / 2 up to `delta` on either side of 0, a straight line beyond.
+
+    Args:
+        x: tensor of any shape.
+        delta: a number above 0, or a tensor that broadcasts with `x`.
+
+    Returns:
+        A tensor like `x`, of floats.
+
+    Example:
+        >>> huber_penalty([0.5, -2.0], 1.0).numpy()
+        array([0.125, 1.5  ], dtype=float32)
+    """
+    if type(delta) is int or type(delta) is float:
+        result: Tensor = _huber_penalty(x, delta=float(delta))
+        return result
+    x, delta = promoted(x, delta)
+    bounded = clip(x, negative(delta), delta)
+    return multiply(bounded, subtract(x, multiply(bounded, 0.5)))

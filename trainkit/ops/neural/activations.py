@@ -456,7 +456,7 @@ def squareplus(x: TensorLike, b: float = 4) -> Tensor:
     return _squareplus(x, b=float(b))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.sparse_plus.facet())
 def sparse_plus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x.
 
@@ -464,8 +464,7 @@ def sparse_plus(xp: ArrayModule, x: Array) -> Array:
         >>> tk.ops.sparse_plus([-2.0, 0.0, 2.0]).numpy()
         array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    bend = 0.25 * (x + 1) * (x + 1)
-    return xp.where(x >= 1, x, xp.where(x <= -1, 0, bend))
+    return elementwise_reference.sparse_plus(xp, x)
 
 
 sparse_plus.gradients(lambda g, y, x: multiply(g, sparse_sigmoid(x)))
@@ -473,16 +472,30 @@ sparse_plus.gradients(lambda g, y, x: multiply(g, sparse_sigmoid(x)))
 # ------------------------------------------------------------------ shrinkage
 
 
-@primitive(shapes.floating, name="soft_shrink", semantics=ELEMENTWISE)
+@primitive(
+    shapes.floating,
+    name="soft_shrink",
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.soft_shrink.facet(
+        lambda x, *, threshold: elementwise_tuned.soft_shrink(x, threshold)
+    ),
+)
 def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
     """`x` moved towards 0 by the threshold, 0 within it."""
-    return xp.where(x > threshold, x - threshold, xp.where(-x > threshold, x + threshold, 0))
+    return elementwise_reference.soft_shrink(xp, x, threshold=threshold)
 
 
-@primitive(shapes.floating, name="hard_shrink", semantics=ELEMENTWISE)
+@primitive(
+    shapes.floating,
+    name="hard_shrink",
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.hard_shrink.facet(
+        lambda x, *, threshold: elementwise_tuned.hard_shrink(x, threshold)
+    ),
+)
 def _hard_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
     """`x` beyond the threshold, 0 within it."""
-    return xp.where(xp.abs(x) > threshold, x, 0)
+    return elementwise_reference.hard_shrink(xp, x, threshold=threshold)
 
 
 def _shrink_gradient(g: Tensor, y: Tensor, x: Tensor, *, threshold: float) -> Tensor:

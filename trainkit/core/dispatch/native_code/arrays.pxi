@@ -149,3 +149,70 @@ cdef inline bint are_crossed(PyArrayObject *a, PyArrayObject *b) noexcept:
         and PyArray_DIMS(column)[1] == 1
         and PyArray_DIMS(column)[0] == PyArray_DIMS(vector)[0]
     )
+
+
+# ---------------------------------------------------------------------- what a tensor is
+
+cdef PyTypeObject *SHAPE = NULL
+cdef list COUNTED = None
+cdef object SHAPE_OF = None
+cdef object DTYPE_OF = None
+cdef object OF_F32 = None
+cdef object OF_F64 = None
+cdef object OF_I32 = None
+cdef object OF_I64 = None
+cdef object OF_BOOL = None
+
+
+def bind_properties(shape, list counted, shape_of, dtype_of, dtypes):
+    """Learn of what `tensor_shape` and `tensor_dtype` give; called once.
+
+    Args:
+        shape: `TensorShape`, a class of tuples without attributes.
+        counted: empty where sizes are plain.
+        shape_of, dtype_of: the Python functions for other tensors.
+        dtypes: the element types by NumPy's.
+    """
+    global SHAPE, COUNTED, SHAPE_OF, DTYPE_OF, OF_F32, OF_F64, OF_I32, OF_I64, OF_BOOL
+    SHAPE, COUNTED, SHAPE_OF, DTYPE_OF = <PyTypeObject *>shape, counted, shape_of, dtype_of
+    OF_F32, OF_F64 = dtypes[DTYPE_F32], dtypes[DTYPE_F64]
+    OF_I32, OF_I64, OF_BOOL = dtypes[DTYPE_I32], dtypes[DTYPE_I64], dtypes[DTYPE_BOOL]
+
+
+def tensor_shape(x):
+    """The property `Tensor.shape`."""
+    cdef PyArrayObject *a
+    cdef int i, nd
+    if not PyObject_TypeCheck(x, TENSOR) or PyList_GET_SIZE(COUNTED):
+        return SHAPE_OF(x)
+    array = array_of(x)
+    if not is_array(array):
+        return SHAPE_OF(x)
+    a = <PyArrayObject *>array
+    nd = PyArray_NDIM(a)
+    shape = PyType_GenericAlloc(SHAPE, nd)
+    for i in range(nd):
+        size = <object>PyArray_DIM(a, i)
+        Py_INCREF(size)
+        PyTuple_SET_ITEM(shape, i, size)
+    return shape
+
+
+def tensor_dtype(x):
+    """The property `Tensor.dtype`."""
+    cdef cnp.PyArray_Descr *descr
+    if not PyObject_TypeCheck(x, TENSOR):
+        return DTYPE_OF(x)
+    array = array_of(x)
+    if not is_array(array):
+        return DTYPE_OF(x)
+    descr = PyArray_DESCR(<PyArrayObject *>array)
+    if descr is F32:
+        return OF_F32
+    if descr is I32:
+        return OF_I32
+    if descr is I64:
+        return OF_I64
+    if descr is BOOL:
+        return OF_BOOL
+    return OF_F64 if descr is F64 else DTYPE_OF(x)

@@ -79,6 +79,13 @@ def _hard_shrink(to: GraphBuilder, x: Value, threshold: float) -> Value:
     return to.each("Where", is_large, x, to.known(0, x.dtype))
 
 
+@onnx_form("huber_penalty")
+def _huber_penalty(to: GraphBuilder, x: Value, delta: float) -> Value:
+    size = to.each("Abs", x)
+    bounded = to.each("Min", size, delta)
+    return to.each("Mul", bounded, to.each("Sub", size, to.each("Mul", bounded, 0.5)))
+
+
 @onnx_form("squareplus")
 def _squareplus(to: GraphBuilder, x: Value, b: float) -> Value:
     root = to.each("Sqrt", to.each("Add", to.each("Mul", x, x), b))

@@ -280,6 +280,17 @@ def _saturate_cast(to: GraphBuilder, x: Value, dtype: str) -> Value:
 
 onnx_form("det")(lambda to, x: to.op("Det", x, shape=x.shape[:-2]))
 onnx_form("copy_to_device_of")(lambda to, x, like: x)
+
+
+@onnx_form("nan_to_num")
+def _nan_to_num(to: GraphBuilder, x: Value, nan: float, posinf: float, neginf: float) -> Value:
+    y = x
+    for number, settings in ((neginf, {"detect_positive": 0}), (posinf, {"detect_negative": 0})):
+        is_infinite = to.each("IsInf", x, dtype="bool", **settings)
+        y = to.each("Where", is_infinite, to.known(number, x.dtype), y)
+    return to.each("Where", to.each("IsNaN", x, dtype="bool"), to.known(nan, x.dtype), y)
+
+
 onnx_form("isneginf")(lambda to, x: to.each("IsInf", x, dtype="bool", detect_positive=0))
 onnx_form("isposinf")(lambda to, x: to.each("IsInf", x, dtype="bool", detect_negative=0))
 
