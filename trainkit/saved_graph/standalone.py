@@ -4289,7 +4289,7 @@ def _take_along_axis(x, indices, *, axis):
     indices = np.asarray(indices)
     _check_range(indices, n, -n if n else 0, "take_along_axis", "GatherNd")
     if x.flags.c_contiguous and _differ_along(x.shape, indices.shape, axis):
-        return x.reshape(-1)[_positions_along(x.shape, indices, axis)]
+        return x.reshape(-1).take(_positions_along(x.shape, indices, axis))
     return x[_grid(x.shape, indices, axis)]
 
 

@@ -75,3 +75,19 @@ def test_positions_of_keras_count_from_the_end():
     assert ops.gather_nd(TABLE, [[-1]]).numpy().tolist() == TABLE[-1:].tolist()
     updated = ops.scatter_update(TABLE, [[-1]], ROW).numpy()
     assert updated.tolist() == [TABLE[0].tolist(), *ROW]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("size", [1, 33, 5000])
+def test_one_of_many_positions_is_outside(rng, dtype, size):
+    x = tk.constant(rng.normal(size=(3, 7)).astype("float32"))
+    indices = rng.integers(0, 7, (3, size)).astype(dtype)
+    expected = np.take_along_axis(x.numpy(), indices, 1)
+    np.testing.assert_array_equal(tk.gather(x, indices, batch_dims=1), expected)
+    compiled = tk.function(lambda x, i: tk.gather(x, i, batch_dims=1))
+    np.testing.assert_array_equal(compiled(x, indices), expected)
+    for wrong in (-1, 7, np.iinfo(dtype).min, np.iinfo(dtype).max):
+        outside = indices.copy()
+        outside[-1, -1] = wrong
+        with pytest.raises(InvalidArgumentError, match=f"= {wrong} is not in"):
+            tk.gather(x, outside, batch_dims=1)

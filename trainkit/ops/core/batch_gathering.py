@@ -92,8 +92,11 @@ def _rows(indices: Tensor, lead: tuple[Any, ...], n: Any, params: Tensor) -> Ten
     ones = (1,) * (len(indices.shape) - len(lead))
     if type(params) is type(indices) is Tensor and _is_on_cpu(params) and _is_on_cpu(indices):
         # Four calls of NumPy; by operations each is a tensor, which takes ten times as long.
-        offsets = np.arange(count).reshape(lead + ones) * n
-        return wrap(indices._array.astype(np.int64, copy=False) + offsets)
+        positions = indices._array
+        if positions.dtype != np.int32 or count * n > np.iinfo(np.int32).max:
+            positions = positions.astype(np.int64, copy=False)
+        offsets = np.arange(count, dtype=positions.dtype).reshape(lead + ones) * n
+        return wrap(positions + offsets)
     offsets = reshape(arange(count) * n, lead + ones)
     return cast(indices, "int64") + cast(offsets, "int64")
 

@@ -271,7 +271,7 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
     indices = xp.asarray(indices)
     check_range(xp, indices, n, -n if n else 0, "take_along_axis", "GatherNd")
     if xp is np and x.flags.c_contiguous and _differ_along(x.shape, indices.shape, axis):
-        return x.reshape(-1)[_positions_along(x.shape, indices, axis)]
+        return x.reshape(-1).take(_positions_along(x.shape, indices, axis))
     return x[_grid(xp, x.shape, indices, axis)]
 
 

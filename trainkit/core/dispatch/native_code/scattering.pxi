@@ -40,8 +40,45 @@ cdef inline cnp.npy_intp slice_at(
     return number
 
 
+cdef extern from *:
+    """
+    /* Whether x + offset, without a sign, is below a limit throughout: negative ones stand above. */
+    #define TK_ALL_BELOW(NAME, TARGET, TYPE) \
+        TARGET static int NAME(const TYPE *x, Py_ssize_t n, TYPE offset, TYPE limit) { \
+            TYPE outside = 0; \
+            for (Py_ssize_t i = 0; i < n; i++) outside |= (TYPE)(x[i] + offset) >= limit; \
+            return outside == 0; \
+        }
+    TK_ALL_BELOW(all_below_32_wide, TK_WIDE, uint32_t)
+    TK_ALL_BELOW(all_below_32_narrow, , uint32_t)
+    TK_ALL_BELOW(all_below_64_wide, TK_WIDE, uint64_t)
+    TK_ALL_BELOW(all_below_64_narrow, , uint64_t)
+    """
+    bint all_below_32_wide(const void *x, Py_ssize_t n, cnp.npy_uint32 offset, cnp.npy_uint32 limit)
+    bint all_below_32_narrow(
+        const void *x, Py_ssize_t n, cnp.npy_uint32 offset, cnp.npy_uint32 limit)
+    bint all_below_64_wide(const void *x, Py_ssize_t n, cnp.npy_uint64 offset, cnp.npy_uint64 limit)
+    bint all_below_64_narrow(
+        const void *x, Py_ssize_t n, cnp.npy_uint64 offset, cnp.npy_uint64 limit)
+
+
+cdef bint all_inside(PyArrayObject *indices, cnp.npy_intp size, bint wraps) noexcept:
+    """Whether positions lie in one axis of `size`, which is below 2**30."""
+    cdef char *x = PyArray_BYTES(indices)
+    cdef cnp.npy_intp n = PyArray_SIZE(indices), offset = size if wraps else 0
+    if PyArray_ITEMSIZE(indices) == 4:
+        if WIDE_HALVES:
+            return all_below_32_wide(x, n, offset, offset + size)
+        return all_below_32_narrow(x, n, offset, offset + size)
+    if WIDE_HALVES:
+        return all_below_64_wide(x, n, offset, offset + size)
+    return all_below_64_narrow(x, n, offset, offset + size)
+
+
 cdef bint are_inside(PyArrayObject *indices, Rows *rows, bint wraps) noexcept:
     cdef cnp.npy_intp row
+    if rows.depth == 1 and rows.sizes[0] < 1 << 30:
+        return all_inside(indices, rows.sizes[0], wraps)
     for row in range(rows.count):
         if slice_at(indices, rows, row, wraps) < 0:
             return False
