@@ -63,6 +63,9 @@ digests, by that of the steps. Checkpoints are apart: a hundredth of the time by
 }
 """What is said above the table of a file."""
 
+BELOW = {"bench_ops": "slower_operations.md"}
+"""Texts that stand below it, written by hand: files beside this one."""
+
 
 def framework_of(name: str) -> str:
     """The column that a contestant stands in; empty for one without a column."""
@@ -166,6 +169,8 @@ def write_page(peers: str) -> None:
         title = file.removeprefix("bench_").replace("_", " ")
         text = [TEXTS[name] for name in [file.partition(":")[0]] if name in TEXTS]
         parts += [f"## {title[:1].upper()}{title[1:]}\n", *text, _table(results[file])]
+        if file in BELOW:
+            parts.append((pathlib.Path(__file__).parent / BELOW[file]).read_text(encoding="utf-8"))
     parts.append(_places(results, peers))
     PAGE.write_text("\n".join(parts))
 

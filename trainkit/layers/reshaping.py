@@ -30,14 +30,15 @@ class Flatten(Layer):
         self.input_spec = InputSpec(min_ndim=1)
 
     def call(self, inputs: Any) -> Any:
-        rank = len(inputs.shape)
+        dims = tuple(inputs.shape)
+        rank = len(dims)
         if rank == 1:
             return ops.expand_dims(inputs, 1)
         if rank == 2:
             return inputs
         if self.data_format == "channels_first":
             inputs = ops.moveaxis(inputs, 1, -1)
-        return ops.reshape(inputs, _with_batch(inputs, (_product(inputs.shape[1:]),)))
+        return ops.reshape(inputs, _with_batch(inputs, (_product(dims[1:]),)))
 
 
 def _product(dims: Any) -> int:
@@ -52,7 +53,9 @@ def _product(dims: Any) -> int:
 def _with_batch(x: Any, sample_shape: tuple[int, ...]) -> tuple[Any, ...]:
     """The shape (batch, *rest) for `x`, -1 once at most."""
     batch = x.shape[0]
-    if batch is None and -1 not in sample_shape:
+    if batch is not None:
+        return (batch, *sample_shape)
+    if -1 not in sample_shape:
         return (-1, *sample_shape)
     return (ops.shape(x)[0], *sample_shape)
 

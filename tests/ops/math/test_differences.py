@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trainkit as tk
 from tests.ops.numpy_compare import arrays, assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -55,6 +56,12 @@ def test_trapezoid_agrees_with_numpy():
     assert_same(ops.trapezoid(X, x, axis=0), np.trapezoid(X, x, axis=0))
     assert_same(ops.trapezoid(X, dx=0.5), np.trapezoid(X, dx=0.5))
     assert float(ops.trapezoid([1, 2, 3])) == 4
+    for size in (0, 1, 2, 3, 40_000):
+        y = np.cos(np.arange(size * 2.0)).reshape(2, size)
+        assert_same(ops.trapezoid(y, dx=2), np.trapezoid(y, dx=2))
+        assert_same(tk.function(lambda y: ops.trapezoid(y, dx=2))(y), np.trapezoid(y, dx=2))
+    assert float(ops.trapezoid([np.inf, 1.0, 2.0])) == np.inf
+    assert float(ops.trapezoid([1.0, 2.0], dx=tk.constant(3.0))) == 4.5
 
 
 def test_correlation_coefficients_agree_with_numpy():

@@ -100,6 +100,12 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     axis_index = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
     before = (slice(None),) * axis_index
     low, high = (*before, slice(None, -1)), (*before, slice(1, None))
+    size = heights.shape[axis_index]
+    if x is None and isinstance(dx, int | float) and size is not None and size > 1:
+        # each number but the first and the last is in two of the means: one pass over them
+        inner = sum_(get_item(heights, (*before, slice(1, -1))), axis=axis_index)
+        ends = add(get_item(heights, (*before, 0)), get_item(heights, (*before, -1)))
+        return multiply(add(inner, divide(ends, 2.0)), dx)
     middle = divide(add(get_item(heights, high), get_item(heights, low)), 2.0)
     if x is None:
         return sum_(multiply(middle, dx), axis=axis_index)
