@@ -328,14 +328,9 @@ def _weights_part(
     # `pack_inputs` writes whole vectors, the last of them beyond its row.
     panel = np.empty(longest * tile_rows + tile_rows + lanes, _F32)
     grads_at, panel_at = grads.ctypes.data, panel.ctypes.data
-    row_at, panel_steps = np.empty(tile_rows, np.int64), np.empty(6, np.int64)
-    for q in range(tile_rows):
-        row_at[q] = 4 * q
-    steps = np.array([x_image, by_line, by_point, 0, 0, 0])
+    steps, panel_steps = np.array([x_image, by_line, by_point, 0, 0, 0]), np.empty(6, np.int64)
     # Only their addresses are used below.
-    row_at_at, steps_at, panel_steps_at = (
-        row_at.ctypes.data, steps.ctypes.data, panel_steps.ctypes.data,
-    )  # fmt: skip
+    steps_at, panel_steps_at = steps.ctypes.data, panel_steps.ctypes.data
     ranges = (len(blocks) + each - 1) // each
     first, last = chunk_range(part, parts, ranges * len(groups) * shares, 1)
     for number in range(first, last):
@@ -389,11 +384,10 @@ def _weights_part(
                         for tile in range(tile_0, tile_1):
                             where = 8 * tile_rows * tile
                             rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
-                            # Side by side no two lines of inputs take each other's place in the
-                            # first cache.
-                            is_copied = by_channel == 0 and (
-                                block_1 - block_0 >= COPIED_COLUMN and _lie_side_by_side(rows_at)
-                            )
+                            # In a copy no two lines of inputs take each other's place in the first
+                            # cache. Rows are copied by vectors, in half of the time.
+                            side_by_side = by_channel == 0 and _lie_side_by_side(rows_at)
+                            is_copied = side_by_side and block_1 - block_0 >= COPIED_COLUMN // 2
                             for b in range(block_0, block_1):
                                 block_grads = g_0 + blocks[b, 1]
                                 if is_packed:
@@ -407,19 +401,24 @@ def _weights_part(
                                         x_0 + rows_at[0], x_image, by_line, by_point,
                                         some, i1 - i0, points, panel_at, tile_rows, lanes,
                                     )  # fmt: skip
-                                weight_tile(
-                                    tile_rows, vectors, lanes, by_channel,
-                                    panel_at if is_copied else x_0,
-                                    row_at_at if is_copied else at_at + where, block_grads,
-                                    some, i1 - i0, points,
-                                    panel_steps_at if is_copied else steps_at,
-                                    y_at + share * share_bytes + blocks[b, 1], to_at + where,
-                                    not begun, blocks[b, 2],
-                                )  # fmt: skip
+                                y_0 = y_at + share * share_bytes + blocks[b, 1]
+                                if side_by_side:
+                                    weight_tile(
+                                        tile_rows, vectors, lanes, by_channel, 1,
+                                        panel_at if is_copied else x_0 + rows_at[0], 0, block_grads,
+                                        some, i1 - i0, points,
+                                        panel_steps_at if is_copied else steps_at,
+                                        y_0, to_at + where, not begun, blocks[b, 2],
+                                    )  # fmt: skip
+                                else:
+                                    weight_tile(
+                                        tile_rows, vectors, lanes, by_channel, 0, x_0,
+                                        at_at + where, block_grads, some, i1 - i0, points, steps_at,
+                                        y_0, to_at + where, not begun, blocks[b, 2],
+                                    )  # fmt: skip
     # Only their addresses are used above, so Numba would free the arrays before the loops.
     keep_alive(grads)
     keep_alive(panel)
-    keep_alive(row_at)
     keep_alive(steps)
     keep_alive(panel_steps)
 

@@ -123,10 +123,10 @@ def _write_finished(tile, values, y, distances, masks, follows):
             write(values)
 
 
-@emits(4, *(types.intp,) * 9, types.boolean, types.intp)
+@emits(5, *(types.intp,) * 9, types.boolean, types.intp)
 def weight_tile(
-    builder, rows, vectors, lanes, by_channel, x, at, g, images, lines, points, steps, y, to,
-    first, count,
+    builder, rows, vectors, lanes, by_channel, side_by_side, x, at, g, images, lines, points, steps,
+    y, to, first, count,
 ):  # fmt: skip
     """One row of sums for each of `rows` weights: products of the input with rows of gradients.
 
@@ -139,8 +139,9 @@ def weight_tile(
     Args:
         rows: weights; a literal.
         by_channel: 1 or 0; a literal.
+        side_by_side: whether each weight starts one number behind the last, 1 or 0; a literal.
         x: address of the input.
-        at: address of int64: for each weight, where it starts in x.
+        at: address of int64: for each weight, where it starts in x. Side by side it is not read.
         g: address of the gradients; by channel, of `count` numbers a row.
         images: at least 1.
         lines: of an image, at least 1.
@@ -151,7 +152,11 @@ def weight_tile(
         count: numbers of a row that are in y.
     """
     tile = Tile(builder, rows, vectors, lanes)
-    bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
+    if side_by_side:
+        # Distances are part of the instructions: twelve addresses would be more than registers.
+        bases = [tile.plus(x, 4 * q) for q in range(tile.rows)]
+    else:
+        bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
     targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
     by_x = [tile.table(steps, i) for i in range(3)]
     by_g = [tile.table(steps, 3 + i) for i in range(3)]
