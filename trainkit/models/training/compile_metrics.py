@@ -10,6 +10,8 @@ from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.python_signatures import signature_of
+from trainkit.metrics.registry import METRICS
 from trainkit.models.training.compile_loss import kind_by_shapes
 from trainkit.models.training.outputs import Path, aligned, at, described, keys_of, paths
 
@@ -45,13 +47,22 @@ def _name_of(function: Any) -> str:
 
 
 def check_names(identifiers: Any, argument: str) -> None:
-    """Raise `ValueError` for a name that is no metric's, before any training."""
+    """Raise for what is no metric's name, before any training; no metric is made, and none counted.
+
+    Raises:
+        ValueError: nothing goes by that name.
+        TypeError: it is the name of a class that needs arguments.
+    """
     for one in nest.flatten(identifiers):
         if isinstance(one, str) and _SHORT.get(one, one) not in _BY_SHAPES:
             try:
-                metrics.get(one)
+                kind = METRICS.find(one)
+                if isinstance(kind, type):
+                    signature_of(kind).bind()
             except ValueError as error:
                 raise ValueError(f"compile({argument}=...): {error}") from None
+            except TypeError as error:
+                raise TypeError(f"compile({argument}=...): {one!r}: {error}") from None
 
 
 class _Use(NamedTuple):
