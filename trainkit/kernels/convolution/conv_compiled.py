@@ -385,9 +385,9 @@ def _weights_part(
                             where = 8 * tile_rows * tile
                             rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
                             # In a copy no two lines of inputs take each other's place in the first
-                            # cache. Rows are copied by vectors, in half of the time.
+                            # cache. Its rows are copied by vectors, in half of the time.
                             side_by_side = by_channel == 0 and _lie_side_by_side(rows_at)
-                            is_copied = side_by_side and block_1 - block_0 >= COPIED_COLUMN // 2
+                            is_copied = side_by_side and block_1 - block_0 > COPIED_COLUMN // 2
                             for b in range(block_0, block_1):
                                 block_grads = g_0 + blocks[b, 1]
                                 if is_packed:

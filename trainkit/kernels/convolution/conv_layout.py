@@ -20,7 +20,6 @@ from trainkit.core.cpu.cost_model import CACHED_FLOATS, KEPT_BYTES, LINE_FLOATS
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.core.shapes import CALLS
 from trainkit.kernels.jit.register_tiles import weight_rows
-from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import PARTS_EACH
 
@@ -485,12 +484,16 @@ def _offset_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
 
 def _weight_rows(g: Geometry, weights: int) -> int:
     """Weights of a tile, of which the last one of so many wastes little."""
-    limit, width = g.tile
+    limit = g.tile[0]
     if g.by_channel:
         return limit
-    # Each tile takes what one more of its vectors would, to count and to read gradients.
-    vectors = width // vector_lanes()
-    return min(weight_rows(limit), key=lambda rows: -(-weights // rows) * (rows * vectors + 1))
+
+    def cost(rows: int) -> Pair:
+        # Each tile takes what one more row of weights would, to count and to read gradients.
+        tiles = -(-weights // rows)
+        return tiles * (rows + 1), tiles * rows
+
+    return min(weight_rows(limit), key=cost)
 
 
 def _weight_parts(g: Geometry, tiles: int) -> int:
