@@ -27,7 +27,7 @@ KERAS_CLASSES = {
         Greater GreaterEqual Heaviside Histogram Hypot I0 Imag IsIn Isclose Isfinite Isinf
         Isnan Isneginf Isposinf Lcm LeftShift Less LessEqual Linspace Log Log10 Log1p Log2
         Logaddexp Logaddexp2 LogicalAnd LogicalNot LogicalOr LogicalXor Matmul Max Maximum
-        Mean Median Min Minimum Mod Multiply Nanmedian Nanquantile Negative Nextafter
+        Mean Median Min Minimum Mod Multiply NanToNum Nanmedian Nanquantile Negative Nextafter
         Nonzero NotEqual OnesLike Pad Power Prod Quantile Rad2deg Real Reciprocal Repeat
         Reshape RightShift Roll Round SearchSorted Sign Signbit Sin Sinc Sinh Slogdet Sort
         Split Sqrt Square Squeeze Stack Subtract Sum Take TakeAlongAxis Tan Tanh Tile

@@ -11,10 +11,10 @@ _NAMES = {
         "greater greater_equal heaviside histogram hypot i0 imag isfinite isin isinf isnan "
         "isneginf isposinf lcm left_shift less less_equal log log10 log1p log2 logaddexp "
         "logaddexp2 logical_and logical_not logical_or logical_xor matmul max maximum mean min "
-        "minimum mod multiply negative nextafter not_equal ones_like power prod rad2deg real "
-        "reciprocal repeat reshape right_shift roll round sign signbit sin sinc sinh slogdet sort "
-        "sqrt square squeeze stack subtract sum take take_along_axis tan tanh tile transpose tril "
-        "triu trunc unravel_index var view where zeros_like"
+        "minimum mod multiply nan_to_num negative nextafter not_equal ones_like power prod rad2deg "
+        "real reciprocal repeat reshape right_shift roll round sign signbit sin sinc sinh slogdet "
+        "sort sqrt square squeeze stack subtract sum take take_along_axis tan tanh tile transpose "
+        "tril triu trunc unravel_index var view where zeros_like"
     ),
     "nn": (
         "celu ctc_decode elu fold hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu "
