@@ -119,12 +119,13 @@ class LossScaleOptimizer(Optimizer):
 
     @property
     def variables(self) -> list[Variable]:
-        """In Keras's order: a step count and a rate that never change, then what counts.
+        """In Keras's order: a step count and a rate that never change, the counter and the scale.
 
-        These are the counter, the scale, and the inner optimizer's variables.
+        The inner optimizer's variables follow.
         """
-        own = [self._iterations, self._learning_rate, self.step_counter, self.dynamic_scale]
-        return [*own, *self.inner_optimizer.variables]
+        constants = [self._iterations, self._learning_rate]
+        counts = [self.step_counter, self.dynamic_scale]
+        return [*constants, *counts, *self.inner_optimizer.variables]
 
     def parts(self) -> dict[str, Trackable]:
         """Scale, counter and the inner optimizer."""

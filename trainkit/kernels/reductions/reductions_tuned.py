@@ -312,7 +312,7 @@ def _turned_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = False) -
     """
     if x.size < FEWEST:
         return None
-    axes = _turned_axes(axis, x.ndim)
+    axes = _turned_axes(axis)
     cube = _cube(x.shape[::-1], axes)
     if cube is not None and cube.inner == 1:
         if of_squares:
@@ -325,7 +325,7 @@ def _turned_sum(x: Array, axis: Any, keepdims: bool, of_squares: bool = False) -
     return None
 
 
-def _turned_axes(axis: Any, rank: int) -> Any:
+def _turned_axes(axis: Any) -> Any:
     """The axes of a transpose that are those along `axis`; wrong ones stay wrong."""
     if type(axis) is tuple:
         return tuple(-1 - a for a in axis)
